@@ -1,4 +1,4 @@
-"""Optional, faster implementations of operations, for GPUs and CPUs."""
+"""Backends: faster implementations of operations, for GPUs and for CPUs."""
 
 from gnnak.fast.backend import default_backend, make_backend
 

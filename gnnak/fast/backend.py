@@ -1,4 +1,4 @@
-"""Build the fast backends, which map names of operations to fast implementations."""
+"""Build the backend for GPUs and the backend for CPUs."""
 
 from functools import partial
 
@@ -32,7 +32,10 @@ def default_backend() -> Backend:
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for CPUs; fuse layers on at least `min_copies` node copies."""
+    """Build the backend for CPUs.
+
+    It fuses a layer only if there are at least `min_copies` node copies.
+    """
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
@@ -44,7 +47,10 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
-    """Build the backend for GPUs, for tensors for which `serves` returns True."""
+    """Build the backend for GPUs.
+
+    Its fused layers run only on tensors for which `serves` returns True.
+    """
     of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)
@@ -110,7 +116,10 @@ def _sample_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample roots, farthest first or by greedy set cover; return a mask, [s]."""
+    """Sample roots for SubgraphDrop. Returns a mask of the sampled subgraphs, [s].
+
+    If `farthest`, the roots are sampled farthest first, otherwise by greedy set cover.
+    """
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import sample_greedily

@@ -5,8 +5,8 @@ from their roots. So states are computed once per pair (node, distance), and mes
 once per pair (edge, distance of the edge's source). `torch.embedding_bag` sums them.
 Consecutive Linears are merged into one, by multiplying their weights.
 
-In shapes, u is the number of distinct pairs (node, distance), and t the number of
-distances.
+In shapes, u is the number of distinct pairs (node, distance), t the number of
+distances, and w the width of the states that the base GNN gets.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Incidence:
     transposed: Ones
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """Multiply this matrix and `values`, [columns, c]; return [rows, c]."""
+        """Multiply this matrix by `values`, [columns, c]. Returns [rows, c]."""
         return _Product.apply(values, self)
 
     @property
@@ -65,7 +65,10 @@ class Incidence:
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
-    """Return the matrix whose product with `values` is `values[index]`."""
+    """Return the matrix, with `size` columns, whose product with x is `x[index]`.
+
+    `in_order` says that `index` is sorted.
+    """
     groups = group(index, size, in_order)
     order = groups.order
     if order is None:
@@ -117,24 +120,24 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The u distinct pairs (node, distance to the root) of a batch, sorted.
+    """The u distinct pairs (node, distance to the root) of all node copies, sorted.
 
-    If node copies are pooled by subgraph, the pairs are (subgraph, distance).
+    For a pool over subgraphs, the pairs are (subgraph, distance) instead.
     """
 
     of_copies: Incidence
-    """[m, u]: row i has a one in the column of the pair of node copy i."""
+    """[m, u]: the one in row i marks the pair of node copy i."""
     of_keys: Incidence
-    """[u, n] or [u, s]: row i has a one in the column of pair i's node or subgraph."""
+    """[u, n] or [u, s]: the one in row i marks the node or the subgraph of pair i."""
     one_hot: Tensor
-    """[u, t], dense: row i has a one in the column of the distance of pair i."""
+    """[u, t], dense: the one in row i marks the distance of pair i."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Compute `key.unique(return_inverse=True)` without sorting the values.
+    """Compute `key.unique(return_inverse=True)` without sorting.
 
-    The result is the distinct values, [u], and the index of each element among these,
-    [m]. Values must be in 0..size-1; the time is proportional to `size`.
+    All values of `key`, [m], must be in 0..size-1. Returns the distinct values, [u],
+    and, for each element of `key`, the position of its value among these, [m].
 
     >>> numbered(torch.tensor([7, 2, 7, 4]), 9)
     (tensor([2, 4, 7]), tensor([2, 0, 2, 1]))
@@ -150,7 +153,7 @@ def hop_pairs(
     axis: PairAxis,
     dtype: torch.dtype,
 ) -> HopPairs:
-    """Find the `HopPairs` of a batch; if `hops` is None, distances are ignored."""
+    """Find the `HopPairs` of a batch. If `hops` is None, all distances count as 0."""
     num_hops = 1 if hops is None else len(hops.weight)
     by_node = axis == "node"
     key = subgraphs.node if by_node else subgraphs.subgraph
@@ -177,12 +180,12 @@ class Messages(NamedTuple):
     """
 
     source: Incidence
-    """[v, u]: row i has a one in the column of the pair that sends message i."""
+    """[v, u]: the one in row i marks the pair (node, distance) that sends message i."""
     edge: Incidence
-    """[v, e]: row i has a one in the column of the edge of message i."""
+    """[v, e]: the one in row i marks the edge of message i."""
     into: Incidence
-    """[m, v + u]: row i has ones in the columns of the messages to node copy i (of the
-    first v columns) and in the column of its own state (of the last u columns)."""
+    """[m, v + u]: the ones in row i mark the messages that node copy i receives (first
+    v columns), and the pair that has its own state (last u columns)."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -221,7 +224,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`; `number`, [f], is the message index of each edge copy."""
+    """Build `Messages.into`; `number[i]` is the message that edge copy i carries."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
@@ -252,7 +255,8 @@ def cpu_encodings(
 ) -> dict[Encoding, Tensor]:
     """Compute the encodings of a layer, as `GNNAK.encode` does.
 
-    Returns `NotImplemented` for few node copies, and for layers that are not supported.
+    Returns `NotImplemented` if there are fewer than `min_copies` node copies, or if the
+    layer is not supported.
     """
     if subgraphs.num_copies < min_copies:
         return NotImplemented
@@ -282,10 +286,10 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Run the base GNN except for the Linears at its end.
+    """Run the base GNN and `layer.project`, except for the Linears at the end.
 
-    Returns the states, and these Linears, so that the caller can merge the Linears with
-    those that follow.
+    Returns the states before these Linears, [m, c], and the list of these Linears. The
+    caller merges them with the first Linear of an MLP.
     """
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
@@ -327,7 +331,7 @@ def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
 
 
 def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
-    """Return whether `run_base` can compute the messages of `conv` once per pair."""
+    """Return whether `run_base` can compute the distinct messages of `conv`."""
     width = layer.in_channels
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)
@@ -384,7 +388,10 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears`, then an encoding's MLP. Without an MLP, return `rows`."""
+    """Apply `linears` and the MLP of an encoding.
+
+    If the encoding has no MLP, `linears` is empty, and `rows` is returned.
+    """
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

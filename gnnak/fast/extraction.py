@@ -15,11 +15,11 @@ from gnnak.graphs.ragged import pointers
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 WIDEST = 256
-"""Largest number of nodes of a graph whose egonets `fast_reach` finds."""
+"""`fast_reach` supports blocks (see there) of at most this many nodes."""
 MOST_ENTRIES = 1 << 26
-"""Largest number of entries of all adjacency matrices together."""
+"""`fast_reach` supports matrices with at most this many entries in total."""
 HUB = 16
-"""`fast_induced_edges` serves graphs in which no node copy has more than this many
+"""`fast_induced_edges` supports graphs in which no node copy has more than this many
 times the mean number of incoming edges."""
 BLOCK = 128
 """Number of node copies that one Triton program handles."""
@@ -28,11 +28,12 @@ BLOCK = 128
 def fast_reach(
     neighbors: Neighbors, num_hops: int, limit: CopyLimit
 ) -> tuple[Tensor, Tensor]:
-    """Find what `gnnak.subgraphs.reach.reach` finds if every node is a root.
+    """Find the nodes of all egonets, as `gnnak.subgraphs.reach.reach` does.
 
-    Nodes are divided into *blocks*: the shortest ranges of consecutive nodes without
-    edges between them. In a batch, a block is a graph or a part of one. Entry (i, j) of
-    a block's matrix tells whether node j is at most q edges away from node i.
+    Every node is a root. Nodes are divided into *blocks*: the shortest ranges of
+    consecutive nodes without edges between them. In a batch, a block is a graph or a
+    part of one. Each block has a dense matrix. After q products, entry (i, j) tells
+    whether node j is at most q edges away from node i.
     """
     size, device = neighbors.num_nodes, neighbors.node.device
     source, target = neighbors.node, neighbors.key // max(size, 1)
@@ -76,11 +77,11 @@ def fast_induced_edges(
     neighbors: Neighbors,
     limit: CopyLimit,
 ) -> tuple[Tensor, Tensor]:
-    """Find what `gnnak.subgraphs.induce.induced_edges` finds.
+    """Find the edges of all subgraphs, as `gnnak.subgraphs.induce.induced_edges` does.
 
-    For each incoming edge of each node copy, the kernel looks for the source in the
-    copy's subgraph, by binary search. The first launch counts the edges, and the second
-    one writes them.
+    For each incoming edge of each node copy, the kernel looks for the edge's source in
+    the subgraph, by binary search. The first launch of the kernel counts the edges, and
+    the second launch writes them.
     """
     copies = node.numel()
     in_degree = neighbors.ptr.diff().index_select(0, node)
@@ -104,8 +105,8 @@ def fast_induced_edges(
 
 
 FIELDS = ["node", "subgraph", "first", "ptr", "neighbor", "name", "start", "ends"]
-"""Kernel arguments that may point to slices of larger tensors. Triton must not compile
-a separate version for each alignment."""
+"""Kernel arguments that may point to slices of larger tensors. The alignment of slices
+varies, and Triton must not compile a separate version for each alignment."""
 
 
 @triton.jit(
@@ -116,7 +117,11 @@ def _edges(
     node, subgraph, first, ptr, neighbor, name, start, ends, edge, copies, total,
     WRITE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Count the edges of each node copy into `start`, or write them from there on."""
+    """Count or write the incoming edges of each node copy.
+
+    Without `WRITE`, `start` receives the counts. With `WRITE`, `start` has the position
+    of each copy's first edge, and `ends` and `edge` receive the edges.
+    """
     copy = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = copy < copies
     of = tl.load(subgraph + copy, mask=there, other=0)

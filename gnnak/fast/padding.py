@@ -19,7 +19,7 @@ BLOCK = 1024
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Pad the rows of each of b batches with `padding`; return [b, size, ...]."""
+    """Pad each of b batches to `size` rows with the value `padding`, [b, size, ...]."""
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])

@@ -143,7 +143,7 @@ def _total(copy_ptr, member, marks, node, subgraph, marked, there):
 def fast_filling(
     subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
 ) -> Filling:
-    """Compute the same weights as `plan_filling`, sorted by connected component."""
+    """Compute the weights of `plan_filling`, sorted by connected component."""
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
     widths = torch.zeros_like(groups.ptr[1:]).index_add_(0, home, kept.long())
@@ -215,7 +215,7 @@ def _fill(
 
 @triton.jit
 def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
-    """Set weight (i, j) to 1 if node i is the sampled root number j, else to 0."""
+    """Set weight (i, j) to 1 if node i is the j-th sampled root, and else to 0."""
     j = 0
     while j < width:
         owner = column == j
@@ -242,10 +242,10 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Average one column of the weights over each node's neighbours at `distance - 1`.
+    """Average the weights for one sampled root over some neighbours of each node.
 
-    A distance is always that to the nearest sampled root. `column` points to the
-    weights for one sampled root. `share` is 1 / (number of the averaged neighbours).
+    These are the neighbours at `distance - 1` from the nearest sampled root. `column`
+    points to the weights. `share` is 1 / (number of these neighbours).
     """
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)

@@ -1,9 +1,9 @@
 """The operations on states of node copies, from which all subgraph GNNs are composed.
 
-There are operations that copy states to node copies (`lift`, `lift_subgraph`), that
-read states of other node copies (`at_centroid`, `to_nodes`, `at_root`,
-`at_own_centroid`), that pool states (`pool_subgraph`, `pool_context`, `pool_graph`),
-and that pass messages (`inside`, `across`). Their arguments are:
+Some operations copy states to node copies (`lift`, `lift_subgraph`). Some read states
+of other node copies (`at_centroid`, `to_nodes`, `at_root`, `at_own_centroid`). Others
+pool states (`pool_subgraph`, `pool_context`, `pool_graph`) or pass messages (`inside`,
+`across`). Their arguments are:
 
 - `x`: states $x_i$ of n nodes, [n, c].
 - `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node
@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce, check_choice
 
 Messages = Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
-"""A GNN, such as `gnnak.nn.Conv`, as a function of node states, `edge_index`, edge
-attributes (or None) and `batch` (the index of the graph that each node is in)."""
+"""A GNN, such as `gnnak.nn.Conv`. Its arguments are node states, `edge_index`, edge
+attributes or None, and `batch`, which has the index of the graph of each node."""
 
 
 @operation
@@ -38,7 +38,7 @@ def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 @operation
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Copy the states of edges, $e_{ab|j} = e_{ab}$ for $a \to b$ in subgraph $j$.
+    r"""Copy the state of each edge $a \to b$ to its edge copies: $e_{ab|j} = e_{ab}$.
 
     Edge states, [e, c], become states of edge copies, [f, c]; weights, [e], become [f].
     """
@@ -110,9 +110,9 @@ def inside(
 ) -> Tensor:
     r"""Pass messages inside each subgraph, $z_{i'|j}$ to $z_{i|j}$, for $i' \to i$.
 
-    `conv` runs once, on the disjoint union of all subgraphs. `edge_attr`, [e, c] or
-    [e], has the attributes of the graph's edges, or is None. Returns the new states of
-    the node copies, [m, c].
+    `conv` runs once, on the disjoint union of all subgraphs. `edge_attr` has the
+    attributes of the graph's edges, [e, c] or [e], or is None. Returns the new states
+    of the node copies, [m, c].
     """
     e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
     with on_copies(subgraphs):
@@ -162,17 +162,16 @@ def pass_across(
 
 @operation
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Return the rows `index`, [m], of a small table, such as embeddings: [m, c].
+    """Return `table[index]`, [m, c], for a small table, such as embeddings of hops.
 
-    The backward pass sums the gradients of many rows into few. A backend can replace
-    this function by one whose backward pass is faster.
+    A backend can replace this function by one with a faster backward pass.
     """
     return table.index_select(0, index)
 
 
 @operation
 def embed_rows(table: Tensor, index: Tensor) -> Tensor:
-    """Look up embeddings, [..., c], for an index of any shape [...].
+    """Return `table[index]`, [..., c], for an index of any shape, [...].
 
     A backend can replace this function by one with a faster backward pass for small
     tables.

@@ -95,7 +95,7 @@ class SumFuse(nn.Module):
 
 
 def make_fuse(options: LayerOptions, num_encodings: int, channels: int) -> nn.Module:
-    """Build the module that fuses the encodings of a node, FUSE in the paper."""
+    """Build the module that fuses the encodings of a node (FUSE in the paper)."""
     if options.fuse == "sum":
         return SumFuse()
     num_layers = max(options.mlp_layers, 1)
@@ -108,8 +108,8 @@ def context_encoding(
     r"""Pool the gated states of each node over all subgraphs that contain the node.
 
     With SubgraphDrop, only the subgraphs of a sampled set $\mathcal{S}$ of roots are
-    encoded. "mean" is then the mean over the sampled subgraphs. "sum" is scaled, to
-    estimate the sum over all subgraphs that contain node $v$:
+    encoded. A "mean" is then over the sampled subgraphs. A "sum" is scaled, to estimate
+    the sum over all subgraphs that contain node $v$:
 
     $$h_v^{\text{Context}} = \frac{|\{j : v \in \text{Sub}[j]\}|}
         {|\{j \in \mathcal{S} : v \in \text{Sub}[j]\}|}
@@ -121,7 +121,10 @@ def context_encoding(
 
 
 def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Estimate the sum over all subgraphs, [n, c], from that over sampled subgraphs."""
+    """Scale sums over sampled subgraphs, to estimate sums over all subgraphs, [n, c].
+
+    Without SubgraphDrop, the sums are returned unchanged.
+    """
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
     return context * subgraphs.scale(context.dtype)[:, None]
@@ -133,8 +136,8 @@ def at_nodes(
     """Turn encodings of rooted subgraphs, [s, c], into encodings of nodes, [n, c].
 
     The encoding of a subgraph becomes the encoding of its root. If SubgraphDrop has
-    dropped the subgraph of a node, the node gets the mean encoding of those neighbours
-    that are nearer to a sampled root; see `plan_filling`.
+    dropped the subgraph of a node, the node gets the mean of the encodings of its
+    neighbours that are nearer to a sampled root; see `plan_filling`.
     """
     if not encodings or (
         subgraphs.num_subgraphs == num_nodes

@@ -16,7 +16,7 @@ from gnnak.typing import check_count
 
 
 def is_finite(*tensors: Tensor | None) -> bool:
-    """Return whether all values are finite; synchronises once on a GPU."""
+    """Return whether all values are finite; synchronises with a GPU."""
     checked = [values.detach() for values in tensors if _can_check(values)]
     if not checked:
         return True

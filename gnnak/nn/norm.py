@@ -2,7 +2,7 @@
 
 `GraphBatch` and `RootedSubgraphs` store the numbers of their real rows. A BatchNorm
 gets only a tensor, often inside a GNN that does not know about padding. So the layer
-that calls the GNN sets the numbers in a context variable (`real_rows`), and every
+that calls the GNN sets these numbers in a context variable, by `real_rows`. Every
 BatchNorm inside the GNN reads them. Context variables are local to a thread.
 """
 
@@ -28,10 +28,10 @@ RowAxis = Literal["nodes", "edges", "graphs"]
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Numbers of real nodes, edges and graphs of a padded batch, as 0-dim tensors.
+    """Numbers of real nodes, edges and graphs of a padded batch, as scalar tensors.
 
-    In rooted subgraphs, the fields count node copies, edge copies and subgraphs
-    instead. A field is None if there is no padding.
+    While a GNN runs on rooted subgraphs, the fields count node copies, edge copies and
+    subgraphs instead. A field is None if there is no padding.
     """
 
     nodes: Tensor | None = None
@@ -47,10 +47,10 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training ignore padding rows of their input.
 
-    A BatchNorm computes mean and variance from the real rows, which come first, and
+    A BatchNorm computes mean and variance from the real rows, which come first. It
     replaces padding rows by the mean, so that padding rows stay bounded. The numbers of
-    real rows are tensors on the device, so nothing synchronises. Not supported in
-    distributed training.
+    real rows are tensors on the device, so nothing synchronises. Distributed training
+    is not supported.
     """
     token = _scope.set(rows)
     try:
@@ -60,7 +60,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the rows set by `real_rows`; in `torch.compile`d code, `ALL_REAL`."""
+    """Return the numbers set by `real_rows`; `ALL_REAL` in compiled code."""
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
@@ -78,7 +78,7 @@ def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
 
 
 def on_rows(count: Tensor | None) -> AbstractContextManager[None]:
-    """Return a `real_rows` context for `count` real rows (None if all are real)."""
+    """Return a `real_rows` context for `count` real rows; None means no padding."""
     return _unpadded() if count is None else real_rows(RealRows(nodes=count))
 
 
@@ -115,7 +115,7 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], by statistics of this process only."""
+        """Normalise `x`, [n, c], by statistics of its rows, in this process only."""
         real = self.real_rows()
         if real is not None:
             return self._over_real_rows(x, real)
@@ -124,7 +124,7 @@ class BatchNorm(nn.BatchNorm1d):
         return self._with_running_statistics(x)
 
     def real_rows(self) -> Tensor | None:
-        """Return the number of real rows, 0-dim, or None if there is no padding."""
+        """Return the number of real rows, a scalar, or None if there is no padding."""
         return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise the first `count` rows; padding rows are replaced by the mean."""
+        """Normalise the first `count` rows. The other rows are padding."""
         running = self.running_mean, self.running_var
         if running[0] is None or running[1] is None or self.momentum is None:
             raise OptionError(
@@ -183,7 +183,8 @@ def norm_real_rows(
     """Apply batch norm in training mode to `x`, [n, c], with `count` real rows.
 
     Padding rows are replaced by the mean. If there are fewer than two real rows, the
-    running statistics, if not None, are used instead of those of `x`, and not updated.
+    running statistics are used instead of those of `x` (unless they are None), and they
+    are not updated.
     """
     wide = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
@@ -206,14 +207,14 @@ def norm_real_rows(
 
 
 class NormReluDropout(nn.Sequential):
-    """BatchNorm, ReLU and dropout, for a conv's output before the residual sum."""
+    """BatchNorm, ReLU and dropout, applied to the output of a conv."""
 
     def __init__(self, channels: int, dropout: float = 0.0) -> None:
         super().__init__(BatchNorm(channels), nn.ReLU(), nn.Dropout(dropout))
 
     @operation
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
-        """Return the residual sum `x + self(out)` of a conv's input and output."""
+        """Return the residual sum `x + self(out)`; a conv maps `x` to `out`."""
         return x + self(out)
 
 

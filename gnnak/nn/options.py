@@ -50,10 +50,10 @@ class LayerOptions:
     """Dropout probability before the MLPs that precede the pools (see `mlp_layers`),
     and after the concatenation of the encodings."""
     mlp_layers: int = 0
-    """Number of layers of each MLP in the GNN-AK layer. One MLP transforms node states
-    before the subgraph pool, one before the context pool (neither if `encodings` has
-    only one name), and one follows the concatenation of the encodings. If 0, there is
-    no MLP, only a Linear after the concatenation."""
+    """Number of layers of each MLP in the GNN-AK layer. Unless `encodings` has only one
+    name, one MLP transforms node states before the subgraph pool, and one before the
+    context pool. Another MLP follows the concatenation of the encodings. If 0, there
+    are no MLPs, and a Linear follows the concatenation."""
     gate_centroid: bool = False
     """Whether the centroid encoding is also multiplied by a gate (learned factors in
     0..1). In the paper's equations, only the other two encodings have a gate."""

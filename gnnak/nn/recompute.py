@@ -17,9 +17,9 @@ def recomputed(
 ) -> Any:
     """Call a module without saving its activations; the backward pass recomputes them.
 
-    A `function` that is not None computes a part of the module, and is called instead
-    of the module. The recomputation uses the same dropout masks, and updates no running
-    statistics.
+    If `function` is not None, it is called instead of the module; it computes a part of
+    the module. The recomputation uses the same dropout masks as the first pass, and
+    does not update running statistics.
     """
     again = SecondPass(module)
     return checkpoint(
@@ -33,9 +33,9 @@ def recomputed(
 class SecondPass:
     """Context manager for the recomputation of a module in the backward pass.
 
-    The recomputation may run in another thread, and runs after the `with` blocks around
-    the forward pass have ended. So the backend and the numbers of real rows of the
-    forward pass are set again. The running statistics of BatchNorms are frozen.
+    The recomputation may run in another thread, and it runs after the `with` blocks
+    around the forward pass have ended. So this class sets the backend and the numbers
+    of real rows again. It also freezes the running statistics of BatchNorms.
     """
 
     def __init__(self, module: nn.Module) -> None:

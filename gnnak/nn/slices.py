@@ -1,4 +1,4 @@
-"""Encode the rooted subgraphs of a layer in several slices, in bounded memory.
+"""Encode rooted subgraphs in several slices, to bound the memory that a layer needs.
 
 A slice is some consecutive rooted subgraphs. In training, the backward pass recomputes
 the activations of each slice. The gradients are the same as without slices, because
@@ -29,16 +29,16 @@ from gnnak.typing import Encoding, Reduce, check_count
 
 Encodings = dict[Encoding, Tensor]
 POOLED = ("sum", "mean")
-"""Values of `reduce` that can be computed from one slice after the other."""
+"""Pools that can be computed slice by slice."""
 
 
 class Slices(LazySlices):
     """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
-    A subgraph with more than `max_copies` nodes is a slice by itself. Each slice has
-    node copies and subgraphs numbered from 0, while its fields `node` and `edge` refer
-    to the whole graph. `slices[i]` builds slice i, so that only one slice needs memory
-    at a time. In the example, each of six subgraphs has three nodes.
+    A subgraph with more than `max_copies` nodes is a slice by itself. In each slice,
+    node copies and subgraphs are numbered from 0, while the fields `node` and `edge`
+    refer to the whole graph. `slices[i]` builds slice i, so that only one slice needs
+    memory at a time.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -79,8 +79,9 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
 
-    Slices would change the output of padded subgraphs and, in distributed training, of
-    BatchNorms. `SubgraphError` is raised if streamed subgraphs cannot be sliced.
+    Slices would change the output for padded subgraphs, and the output of BatchNorms in
+    distributed training. Streamed subgraphs must be encoded in slices; if this is
+    impossible, `SubgraphError` is raised.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED
@@ -110,9 +111,9 @@ def sliced_encodings(
     must return context encodings as sums. These are added and, if `reduce` is "mean",
     divided by the number of subgraphs that contain each node.
 
-    In training, a BatchNorm needs statistics over the rows of all slices. One pass over
-    the slices computes these for the first call of a BatchNorm, the next pass for the
-    second call, and so on; the last pass computes the encodings.
+    In training, a BatchNorm needs statistics over the rows of all slices. The first
+    pass over the slices computes the statistics for the first BatchNorm call, the next
+    pass those for the second call, and so on. The last pass computes the encodings.
     """
     parts: Sequence[RootedSubgraphs]
     if isinstance(subgraphs, StreamedSubgraphs):
@@ -156,7 +157,7 @@ def sliced_encodings(
 
 
 def _combined(results: Iterator[Encodings | Statistics]) -> Encodings | Statistics:
-    """Combine the encodings of all slices, or the moments of the next BatchNorm."""
+    """Combine the encodings of all slices, or the statistics of the next BatchNorm."""
     found: dict[Encoding, list[Tensor]] = {}
     inputs: list[Statistics] = []
     for result in results:
@@ -180,7 +181,7 @@ def _combined(results: Iterator[Encodings | Statistics]) -> Encodings | Statisti
 
 @contextmanager
 def seeded(seed: int | None, index: int, device: torch.device) -> Iterator[None]:
-    """Context manager: seed random numbers for slice `index`, if `seed` is not None."""
+    """Context manager: seed random numbers by `seed + index`; None means no seed."""
     if seed is None:
         yield
         return
@@ -190,7 +191,7 @@ def seeded(seed: int | None, index: int, device: torch.device) -> Iterator[None]
 
 
 class Statistics(NamedTuple):
-    """Moments of a BatchNorm's input, over the rows of one or of all slices."""
+    """Mean and squared deviations of a BatchNorm's input, in one slice or in all."""
 
     running_mean: Tensor | None
     """The running mean of the BatchNorm, a tensor that identifies the BatchNorm."""
@@ -201,7 +202,7 @@ class Statistics(NamedTuple):
 
     @staticmethod
     def of(parts: Sequence[Statistics]) -> Statistics:
-        """Merge the moments of all slices."""
+        """Merge the statistics of all slices."""
         zero = torch.zeros_like(parts[0].mean)
         rows = sum(part.rows for part in parts)
         mean = sum((part.mean * (part.rows / max(rows, 1)) for part in parts), zero)
@@ -226,7 +227,10 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """Raised, with the `Statistics` of one slice, if those of all are not known yet."""
+    """Raised in a BatchNorm call if the statistics of all slices are not known yet.
+
+    Its argument is the `Statistics` of the present slice.
+    """
 
 
 class BatchStatistics(TorchFunctionMode):

@@ -64,14 +64,15 @@ class GNNAK(nn.Module):
         options: All other options; see `LayerOptions`.
         calling: Which arguments the base GNN takes. If None, a trial run finds out.
         max_copies: To save memory, run the base GNN on about this many node copies at a
-            time; in training, the backward pass recomputes them. Outputs and gradients
-            are the same. If None, all at once.
+            time. In training, the backward pass recomputes their states. Outputs and
+            gradients are the same. If None, the base GNN runs on all node copies at
+            once.
         changes: Options that differ from `options`, such as `hop_channels=0`.
 
     Difference from the paper: a Linear maps $\mathbf{d}$ before the sigmoid (see
-    `HopGate`), and FUSE is a concatenation followed by a Linear. In the paper,
-    FUSE also takes $\mathbf{d}_{i|j}$, to extend the input of the next layer; here,
-    every layer extends its own input.
+    `HopGate`), and FUSE is a concatenation followed by a Linear. In the paper, FUSE
+    also takes $\mathbf{d}_{i|j}$, to extend the input of the next layer. Here, every
+    layer extends its own input.
 
     >>> from torch_geometric.nn import GCNConv
     >>> from gnnak import EgoNets
@@ -167,9 +168,10 @@ class GNNAK(nn.Module):
                 further arguments.
 
         Returns:
-            New node states, [n, out_channels]. For the subgraphs of s < n roots, new
-            states of these roots, [s, out_channels], in the order of `subgraphs.root`;
-            the context encoding then pools a root's states in these s subgraphs only.
+            New node states, [n, out_channels]. If there are subgraphs of s < n roots
+            only, new states of these roots, [s, out_channels], in the order of
+            `subgraphs.root`. The context encoding of a root then pools only its copies
+            in these s subgraphs.
         """
         self.check(x, subgraphs, edge_attr)
         try:
@@ -184,7 +186,7 @@ class GNNAK(nn.Module):
     def _encodings(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> dict[Encoding, Tensor]:
-        """Compute all encodings, at once or in slices."""
+        """Compute all encodings, for all subgraphs at once or in slices."""
         # PyG's explainers mask messages, which fused kernels do not support.
         plain = bool(explained_convs(self.gnn))
         with use_backend(PLAIN) if plain else nullcontext(), on_copies(subgraphs):
@@ -288,7 +290,8 @@ class GNNAK(nn.Module):
     ) -> Tensor:
         """Return FUSE of the encodings of each node, [n, out_channels].
 
-        For the subgraphs of some roots, the result is for these roots, [s, c].
+        If there are subgraphs of s < n roots only, the result is for these roots,
+        [s, out_channels].
         """
         found = dict(encodings)
         if not subgraphs.has_some_roots(num_nodes):

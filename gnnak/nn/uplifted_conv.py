@@ -44,7 +44,7 @@ class UpliftedConv(nn.Module):
     warned = False
     """Whether this layer has warned of inputs that are NaN or infinite."""
     width_of_first_call = False
-    """Whether the layer was built in its first call, for the width of the input."""
+    """Whether the layer was built in its first call, where the input set its width."""
 
     def __init__(
         self, layer: GNNAK, shared: SharedInputs, binding: Binding, name: str = ""
@@ -73,12 +73,12 @@ class UpliftedConv(nn.Module):
     def forward(self, *args: Any, **options: Any) -> Any:
         """Compute new node states, [n, out_channels].
 
-        The arguments are those of the conv: node states, [n, in_channels], edges, as
-        `edge_index`, [2, e], or as a sparse matrix, and further arguments with a row
-        per node or per edge. `batch` and `batch_size` are accepted and ignored.
+        The arguments are those of the conv: node states, [n, in_channels], edges, and
+        further arguments with a row per node or per edge. Edges are an `edge_index`,
+        [2, e], or a sparse matrix. `batch` and `batch_size` are accepted and ignored.
 
-        If the conv returns a tuple, so does the layer: the first item is the tensor of
-        new node states, and the other items are what the conv returns for the graph.
+        If the conv returns a tuple, so does the layer. Its first item has the new node
+        states. Its other items are those that the conv returns on the whole graph.
         """
         x, edge_index, values, given = read_call(self, args, options)
         self._check_width(x)
@@ -110,7 +110,10 @@ class UpliftedConv(nn.Module):
     def _subgraphs(
         self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs; the first layer warns of inputs that are not finite."""
+        """Return the subgraphs of the graph.
+
+        The first layer also warns if its inputs are NaN or infinite.
+        """
         shared = self.shared.subgraphs
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
@@ -146,8 +149,9 @@ class LazyUpliftedConv(nn.Module):
     """An uplifted conv whose GNN-AK layer is not built yet.
 
     The layer is built as soon as the widths of the conv are known: by `built`, or in
-    the first call. This turns the object into an `UpliftedConv`. If the conv has no
-    weights, the layer takes dtype and device of `like`, or of the first input.
+    the first call. This turns the object into an `UpliftedConv`. The layer takes the
+    dtype and the device of the conv's weights. If the conv has none, it takes those of
+    `like` or, if `like` is None, of the first input.
     """
 
     def __init__(
@@ -174,7 +178,7 @@ class LazyUpliftedConv(nn.Module):
         self.weight = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg]
 
     def built(self) -> nn.Module:
-        """Build the layer if the widths of the conv are known; return this module."""
+        """Build the layer if the widths of the conv are known; return `self`."""
         conv, call = self.conv, self.binding.call
         if call is not None:
             if call.in_channels is not None and call.out_channels is not None:
@@ -285,7 +289,11 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Read and check the arguments of a call of `conv`."""
+    """Read and check the arguments of a call of `conv`.
+
+    Returns node states, `edge_index`, the values of a sparse matrix (None if edges are
+    a tensor), and all further arguments.
+    """
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -342,7 +350,7 @@ def with_values(
 
 
 PASSES = 3
-"""Number of forward passes in training in which `GrowthWatch` measures states."""
+"""`GrowthWatch` measures states in this many forward passes in training."""
 MAX_GROWTH = 10.0
 """`GrowthWatch` warns only if all layers together multiply the root mean square of node
 states by more than this factor."""
@@ -361,8 +369,8 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer in the first training steps.
 
-    Sum pools over large subgraphs multiply the size (root mean square) of states in
-    every layer. Without norms, the first loss is then very large.
+    A sum over a large subgraph has a large size (root mean square). Without norms,
+    states grow in every layer, and the first loss is very large.
     """
 
     def __init__(self) -> None:

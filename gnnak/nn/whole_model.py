@@ -70,10 +70,11 @@ def uplift(
         options: Options of the layers; see `LayerOptions`.
         drop: Samples the rooted subgraphs that a forward pass in training uses. If
             None, training uses all subgraphs. Evaluation always uses all subgraphs.
-        max_copies: To save memory, each layer computes about this many node copies at
-            a time; in training, the backward pass recomputes them. Outputs and
-            gradients are the same. Subgraphs that do not fit into memory are extracted
-            anew by each layer, slice by slice. If None, all at once.
+        max_copies: To save memory, each layer computes the states of about this many
+            node copies at a time. In training, the backward pass recomputes them.
+            Outputs and gradients are the same. If the subgraphs do not fit into memory,
+            each layer extracts them anew, slice by slice. If None, each layer computes
+            all node copies at once.
         changes: Options that differ from `options`, such as `reduce="mean"`.
 
     >>> import torch
@@ -172,7 +173,7 @@ def _choose(
 
 
 def matches(selector: Selector, name: str, module: nn.Module) -> bool:
-    """Return whether `selector` matches the type, name or parent's name of a module."""
+    """Return whether `selector` matches a module's class, its name or a parent's."""
     if isinstance(selector, type):
         return isinstance(module, selector)
     if selector in {cls.__name__ for cls in type(module).__mro__[:-1]}:

@@ -25,11 +25,12 @@ class Edges(NamedTuple):
     """The edge copies grouped by target; `order` is None, as `target` is sorted."""
     by_source: Groups
     by_edge: Groups | None
-    """The edge copies grouped by edge of the graph; None if no gradient needs them."""
+    """The edge copies grouped by edge of the graph. None if there are no edge states,
+    or if all edges have the same state."""
 
 
 class Lifted(NamedTuple):
-    """States `x[node] + table[rows]` of node copies; kernels compute these sums."""
+    """The two terms of the states `x[node] + table[rows]` of node copies."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""
@@ -49,7 +50,7 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Build a `Lifted` in `dtype`; if None, in the wider dtype of both tensors."""
+        """Build a `Lifted`. If `dtype` is None, both tensors get the wider dtype."""
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
@@ -90,7 +91,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """Groups of m rows; `gated_sums` multiplies rows by gates and sums each group."""
+    """Groups of m rows. `gated_sums` adds up the rows of each group."""
 
     groups: Groups
     key: Tensor
@@ -102,7 +103,7 @@ MOST_HOP_LINEARS = 4
 
 
 class HopLinears(NamedTuple):
-    """Weights of the Linears that compute the tables of a layer, or their gradients.
+    """Weights, or gradients of weights, of the Linears that compute a layer's tables.
 
     A table has a row for each distance to the root. If a layer adds embeddings of
     distances to node states, the first Linear computes the table of these embeddings.
@@ -127,7 +128,7 @@ class NormConstants(NamedTuple):
     rstd: Tensor
     """[c]: reciprocal standard deviation, 1 / sqrt(variance + eps)."""
     of_batch: bool
-    """Whether `mean` and `rstd` were computed from the batch, so that gradients flow
-    through them; if not, they are the running statistics, as in evaluation."""
+    """Whether `mean` and `rstd` were computed from the batch. Then gradients flow
+    through them. Otherwise, they are the running statistics, as in evaluation."""
     real: Tensor | None
     """Number of rows that are not padding, a scalar; None if there is no padding."""

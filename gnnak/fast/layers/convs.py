@@ -1,4 +1,4 @@
-"""PyG's convs on rooted subgraphs, with messages that are not stored."""
+"""Run PyG's convs on rooted subgraphs without storing messages."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -97,7 +97,7 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
-    """Apply the Linear of a GINE conv, if it has one, to edge states; return [e, w]."""
+    """Return edge states, [e, w], after the Linear of a GINE conv, if it has one."""
     assert e is not None
     return e if conv.lin is None else conv.lin(e)
 
@@ -183,9 +183,10 @@ def fits_gcn(
 def run_gcn(
     conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""Apply a GCN conv in every rooted subgraph; return output and input states.
+    r"""Apply a GCN conv in every rooted subgraph.
 
-    With the conv's weight $W$ and bias $b$, the output for node copy $i$ is
+    Returns the output and the unchanged input `c`; see `FusedConv.run`. With the conv's
+    weight $W$ and bias $b$, the output for node copy $i$ is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
@@ -201,8 +202,6 @@ def run_gcn(
 
 
 class _Gcn(torch.autograd.Function):
-    """Autograd function of `run_gcn`; backward recomputes `c` if `recompute` is set."""
-
     @staticmethod
     def forward(
         ctx: Any,
@@ -243,7 +242,10 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv along `links`; if None, along the edges inside the subgraphs."""
+    """Apply a conv to node copies, which exchange messages along `links`.
+
+    If `links` is None, they exchange messages along the edges inside the subgraphs.
+    """
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -273,11 +275,11 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return a tensor as wide as the edge states that a conv reads, and of their dtype.
+    """Return any tensor with the width and the dtype of a conv's edge states.
 
-    With this tensor, the conv is checked before edges are encoded. Returns None if the
-    conv reads no edge states, and `NotImplemented` if fused code does not support the
-    conv's edge encoder.
+    With this tensor, the conv can be checked before edges are encoded. Returns None if
+    the conv reads no edge states, and `NotImplemented` if fused code does not support
+    the edge encoder.
     """
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
@@ -292,7 +294,10 @@ def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
 def _sorted_edges(
     edge_index: Tensor, edge: Tensor, size: int, num_edges: int | None
 ) -> Edges:
-    """Sort edges by target; group also by source and, given `num_edges`, by edge."""
+    """Sort edges by target, and group them also by source.
+
+    If `num_edges` is not None, the edges are also grouped by the edge of the graph.
+    """
     target, order = torch.sort(edge_index[1], stable=True)
     source, edge = (end.index_select(0, order) for end in (edge_index[0], edge))
     by_edge = None if num_edges is None else group(edge, num_edges)
@@ -310,7 +315,7 @@ def run_messages_on_graph(
     edge_states: Tensor | None,
     batch: Tensor,
 ) -> Tensor:
-    """Apply a conv to whole graphs; all layers share the sorted edges."""
+    """Apply a conv to whole graphs. Edges are sorted once for all layers of a model."""
     if not serves(x) or not x.numel() or not edge_index.numel():
         return NotImplemented
     if calling.keywords is not None or explained_convs(gnn):

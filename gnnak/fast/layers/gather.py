@@ -1,7 +1,7 @@
 """Gathers and segment sums without atomic additions.
 
-PyTorch sums segments with atomic additions, in random order; here one Triton program
-sums all rows of a segment, which is deterministic.
+PyTorch sums the rows of a segment with atomic additions, in random order. Here one
+Triton program sums all rows of a segment, so that results are deterministic.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ SMALL_TABLE = 256
 
 @implements("lookup")
 def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]` for a small table; the backward pass uses no atomics."""
+    """Return `table[index]` for a small table, without atomics in the backward pass."""
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
     return _Lookup.apply(table, index)
@@ -31,7 +31,7 @@ def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 
 @implements("embed_rows")
 def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
-    """Return `embedding(index, table)` for a small table; backward sorts no indices."""
+    """Return `embedding(index, table)` for a small table, with a fast backward pass."""
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
     return _Embedding.apply(table, index)
@@ -80,7 +80,7 @@ def pool_context(
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
-    """Sum or average the rows of each group; `index` is the group of each row, [m]."""
+    """Sum or average the rows of each group; row i is in group `index[i]`."""
     pooled = _Sum.apply(z, index, groups)
     return mean_of(pooled, groups) if reduce == "mean" else pooled
 
@@ -91,7 +91,7 @@ def mean_of(sums: Tensor, groups: Groups) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Autograd function of `values[index]`; `groups` is `index`, grouped by value."""
+    """Autograd function of `values[index]`; `groups` groups `index` by value."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -104,7 +104,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Autograd function: sum the rows of each group; `index` is the group of a row."""
+    """Autograd function: sum the rows of each group; row i is in group `index[i]`."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -117,7 +117,7 @@ class _Sum(torch.autograd.Function):
 
 
 class _Embedding(torch.autograd.Function):
-    """PyTorch's lookup, which refuses indices out of range, with a faster backward."""
+    """Autograd function: PyTorch's `embedding`, with a faster backward pass."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ def fill_encodings(
 
 
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
-    """Multiply the sparse matrix `subgraphs.filling`, [n, s], with `values`, [s, c]."""
+    """Multiply the sparse matrix `subgraphs.filling`, [n, s], by `values`, [s, c]."""
     filling = subgraphs.filling
     root, node = filling.subgraph, filling.node
     by_node, by_root = subgraphs.by("taker"), subgraphs.by("giver")
@@ -169,7 +169,10 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
 
 
 class _Fill(torch.autograd.Function):
-    """Autograd function: multiply a sparse and a dense matrix; differentiable twice."""
+    """Autograd function: multiply a sparse matrix by a dense one. Differentiable twice.
+
+    The sparse matrix is grouped by row (`by_row`) and by column (`by_column`).
+    """
 
     @staticmethod
     def forward(

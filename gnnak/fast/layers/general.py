@@ -1,4 +1,4 @@
-"""GNN-AK layers with any base GNN: fused GINE messages, tables per hop, and pools."""
+"""GNN-AK layers with any base GNN: fused messages of GINE, hop tables, and pools."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ _gates = ContextVar("gates", default=None)
 
 @contextmanager
 def shared_gates() -> Iterator[None]:
-    """Context manager: let `gate_tables` return gates stored by `remember_gates`."""
+    """Context manager: `gate_tables` returns the gates that `remember_gates` stores."""
     token = _gates.set({})
     try:
         yield
@@ -66,7 +66,7 @@ def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
 
 
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
-    """Return the gates of each encoding that has gates, at all distances, [t, c]."""
+    """Return, for each encoding with gates, its gates at all distances, [t, c]."""
     known = _gates.get()
     if known is not None and layer in known:
         return known[layer]
@@ -76,10 +76,11 @@ def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
 def _compute(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """Compute a layer's tables, with a row for each of the t distances to the root.
+    """Compute a layer's hop tables from the embeddings d of distances to the root.
 
-    These are the embeddings W d to add to node states, [t, c], or None if `hop_linear`
-    is None; and the gates Sigmoid(W d + b) of each encoding that has gates, [t, c].
+    Returns the table W d, [t, c], which is added to node states, and the tables of
+    gates, Sigmoid(W d + b), [t, c], by encoding. If `hop_linear` is None, the table W d
+    is None.
     """
     hop_table, gates = layer.hop_table, layer.gates
     if hop_table is None:
@@ -98,9 +99,9 @@ def _compute(
 def hop_weights(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor, HopLinears] | None:
-    """Return the embeddings of distances, [t, h], and the Linears of a layer's tables.
+    """Return the embeddings of distances, [t, h], and the Linears that map them.
 
-    Returns None if the kernel cannot replace the layer's modules.
+    Returns None if the kernel `hop_tables` cannot replace the layer's modules.
     """
     table = layer.hop_table
     if table is None or has_hooks(table):
@@ -132,7 +133,7 @@ def hop_weights(
 def _weights_of(
     linear: nn.Module | None, d: Tensor
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Return a Linear's weight and bias; None if kernels cannot replace the Linear."""
+    """Return a Linear's weight and bias, or None if kernels cannot replace it."""
     if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
         return None
     weight, bias = map(linear._parameters.get, ("weight", "bias"))
@@ -158,7 +159,7 @@ def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
 
 
 class _Tables(torch.autograd.Function):
-    """Autograd function: compute a layer's tables, in the order of `HopLinears`."""
+    """Autograd function: compute one hop table for each Linear in `HopLinears`."""
 
     @staticmethod
     def forward(
@@ -180,7 +181,7 @@ class _Tables(torch.autograd.Function):
 
 
 class Copies(NamedTuple):
-    """How the states of node copies are computed from node states and embeddings."""
+    """How to compute the states of node copies from node states and embeddings."""
 
     node: Tensor
     """[m]: the node of each node copy."""
@@ -189,9 +190,9 @@ class Copies(NamedTuple):
     by_node: Groups
     """The node copies of each node."""
     add: bool
-    """Whether the embedding is added to the state of the node, and not appended."""
+    """Whether embeddings are added to node states. If not, they are appended."""
     dtype: torch.dtype | None
-    """Dtype of the states; if None, the dtype of the node states and embeddings."""
+    """Dtype of the states. If None, the wider dtype of node states and embeddings."""
 
 
 def lifted_gine_sum(
@@ -207,10 +208,11 @@ def lifted_gine_sum(
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    $c_i$ is the state of a node; unless `table` is None, a row of `table` is added or
-    appended. If `linears` is not None, `table` has embeddings of distances instead. The
-    Linears turn these embeddings into the rows to add, and into the gates that are the
-    second result.
+    $c_i$ is the state of the node. If `table` is not None, the row of `table` for the
+    hop of the node copy is added or appended to it. Returns the sums and an empty list.
+
+    If `linears` is not None, the first Linear maps `table` to the rows that are added,
+    and the other Linears map `table` to gates, which are returned in the list.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
@@ -220,7 +222,10 @@ def lifted_gine_sum(
 
 
 class _LiftedGineSum(torch.autograd.Function):
-    """Autograd function of `lifted_gine_sum`; `weights` are matrices, then biases."""
+    """Autograd function of `lifted_gine_sum`.
+
+    `weights` has the weights of all Linears, followed by their biases.
+    """
 
     @staticmethod
     def forward(
@@ -288,7 +293,7 @@ def _states(
 SMALL_HOP_TABLE = 128
 """Largest number of rows of a hop table (one per distance) in fused layers."""
 POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
-"""Whether a pooled encoding sums node copies by subgraph or by node."""
+"""Maps each pooled encoding to what it groups node copies by: subgraph or node."""
 
 
 def gated_pools(
@@ -298,10 +303,10 @@ def gated_pools(
     pools: Sequence[GatedPool],
     subgraphs: RootedSubgraphs,
 ) -> tuple[list[Tensor], Tensor]:
-    """Multiply states by gates and sum them by group, for one or two groupings.
+    """Multiply states by gates and sum each group, for one or two pools.
 
-    Also returns the states of the roots, [s, c], so that a single backward pass handles
-    all results and reads the states only once.
+    Returns the sums of each pool, and the states of the roots, [s, c]. One autograd
+    function computes both, so that its backward pass reads the states only once.
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()
@@ -387,13 +392,16 @@ def _can_fuse_conv(
 
 
 def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return which row of the hop table each node copy uses, [m]."""
+    """Return, for each node copy, its row of the hop table, [m]."""
     table = layer.hop_table
     return subgraphs.hop if table is None else table.rows(subgraphs)
 
 
 def _embeddings(layer: GNNAK) -> Tensor | None:
-    """Return the distance embeddings to add or append to node states, or None."""
+    """Return the embeddings of hops that the layer adds or appends to node states.
+
+    Returns None if the layer does not use hops.
+    """
     if layer.hop_linear is not None:
         added, gates = _compute(layer, layer.hop_linear)
         remember_gates(layer, gates)
@@ -440,7 +448,11 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn sums into encodings: compute means, or correct sums for SubgraphDrop."""
+    """Turn pooled sums into encodings.
+
+    For a mean, divide each sum by the size of its group. With SubgraphDrop, scale the
+    sums of the context encoding, to estimate the sums over all subgraphs.
+    """
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

@@ -7,8 +7,8 @@ but reads and writes less memory:
   hop and looked up in a table.
 - Without dropout, one matrix product replaces the Linear after the base GNN and the
   first Linears of the MLPs of all encodings.
-- Base GNNs, stacks of GINE, GCN or PNA* convs, store no messages (one for each edge
-  copy) if possible.
+- The convs of the base GNN (GINE, GCN or PNA*) avoid storing messages, of which there
+  is one for each edge copy.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> b
 def run_gine(
     conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a GINE conv in every rooted subgraph; return output and input states."""
+    """Apply a GINE conv in every rooted subgraph; see `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
     values, same, moments = _GineLinear.apply(
@@ -98,11 +98,12 @@ def run_gine(
 
 
 class _GineLinear(torch.autograd.Function):
-    r"""Autograd function: GINE's sums of messages, then the update network's Linear W.
+    r"""Autograd function: GINE's sums of messages, then the first Linear of its MLP.
 
     $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
-    Also returns `c`, so that one kernel adds up all gradients of `c`.
+    Returns these values, `c` itself, and column statistics of the values. If later
+    layers read the returned `c`, one kernel adds up all gradients of `c`.
     """
 
     @staticmethod
@@ -151,7 +152,7 @@ def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) ->
 def run_pna(
     conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a PNA* conv in every rooted subgraph; return output and input states."""
+    """Apply a PNA* conv in every rooted subgraph; see `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
@@ -169,10 +170,10 @@ def run_pna(
 
 
 class _PairLinear(torch.autograd.Function):
-    r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
+    r"""Autograd function: $W [c_i, c_j, e_{ij}]$ for each edge copy $j \to i$, [f, c'].
 
-    W is the weight of the message MLP's first Linear. If `e` has a single row, this row
-    is the state of every edge.
+    $W$ is the weight of the first Linear of the message MLP. If `e` has a single row,
+    this row is the state of every edge.
     """
 
     @staticmethod
@@ -218,7 +219,7 @@ class _PairLinear(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
-    """Split the columns of a Linear's weight into those for target, source and edge."""
+    """Split the columns of a weight into three parts, for target, source and edge."""
     return matrix.tensor_split([width, 2 * width], dim=1)
 
 
@@ -244,15 +245,15 @@ class FusedConv(NamedTuple):
     """The fused implementation of one class of graph convolutions."""
 
     fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
-    """Gets a conv, the edge states (None if there are none) and the rooted subgraphs;
-    returns whether `run` can replace the conv."""
+    """Returns whether `run` can replace a conv. Its arguments are the conv, the edge
+    states (None if there are none) and the rooted subgraphs."""
     run: Callable[[Any, Rows, Tensor | None, Edges, bool], tuple[Rows, Rows]]
     """Applies the conv. Its arguments are the conv, the states of node copies, [m, w],
     the states of edges, [e, w'], the edge copies, and `norm_follows`.
 
     Returns the conv's output, [m, w], and the input states. A residual sum after the
-    conv must use the returned input states, so that the conv's backward pass can add up
-    all gradients of the states."""
+    conv must use these returned states, so that the conv's backward pass can add up all
+    gradients of the states."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -296,8 +297,8 @@ def run_stack(
 ) -> tuple[Rows, Tensor]:
     """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
 
-    Returns the Linear's output, [m, c'], and the base GNN's output states of the roots,
-    [s, w]; if `bias_column`, `BIAS_COLUMN` is appended to each of these states.
+    Returns the Linear's output, [m, c'], and the roots' states before the Linear,
+    [s, w]. If `bias_column`, `BIAS_COLUMN` is appended to each root's state.
     """
     *before, (conv, norm) = _parts(stack)
     e = distinct_rows(e)
@@ -347,7 +348,7 @@ def encode_layer(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings; fuse the whole layer if possible, else only its pools."""
+    """Compute the encodings. If the layer cannot be fused, fuse at least its pools."""
     if not serves(x):
         return NotImplemented
     if not isinstance(edge_attr, Inputs):
@@ -426,7 +427,10 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the pooled sums; the first Linears of all MLPs are merged into one."""
+    """Compute the centroid encoding and the pooled sums, without dropout.
+
+    One Linear replaces `project` and the first Linears of all MLPs.
+    """
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -457,7 +461,10 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the pooled sums; each MLP has its own dropout mask and first Linear."""
+    """Compute the centroid encoding and the pooled sums, with dropout.
+
+    Each MLP has its own dropout mask, so that their first Linears cannot be merged.
+    """
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}
@@ -481,7 +488,7 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the sums of the subgraph encoding and of the context encoding.
+    """Compute the sums of the subgraph encoding, [s, c], and context encoding, [n, c].
 
     `z` has the outputs of the first Linears of all MLPs as adjacent columns.
     """

@@ -1,7 +1,7 @@
 """Batch norm and ReLU, fused with what follows: a residual sum, a Linear, or a pool.
 
-The output of the norm is not saved for backward: it is recomputed from the norm's
-input, which costs one pass over memory. In all shapes, m is the number of rows.
+The output of the norm is not saved for backward. The backward pass recomputes it from
+the norm's input, in one pass over memory. In all shapes, m is the number of rows.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class GivenNorm(NamedTuple):
     """Number of rows that are not padding, a scalar."""
     training: bool = True
     num_batches_tracked: None = None
-    """None, because the module that owns the norm counts the batches itself."""
+    """None: the caller of `norm_real_rows` counts the batches."""
 
     def real_rows(self) -> Tensor:
         return self.real
@@ -85,7 +85,7 @@ def norm_real_rows(
 def norm_added_to(
     serves: Serves, block: NormReluDropout, x: Tensor, out: Tensor
 ) -> Tensor:
-    """Compute `x + block(out)`, with `x` and `out` in full precision or bfloat16."""
+    """Compute `x + block(out)` in one pass over memory."""
     norm, _, dropout = block
     assert isinstance(norm, BatchNorm)
     assert isinstance(dropout, nn.Dropout)
@@ -128,7 +128,7 @@ def norm_relu_linears(
 ) -> list[Rows]:
     """Split the columns of `h` equally; apply a norm, ReLU and Linear to each part.
 
-    If `recompute`, the results are recomputed in the backward pass.
+    If `recompute`, the results need not be saved: the backward pass can recompute them.
     """
     weights = [
         part
@@ -156,7 +156,7 @@ def norm_relu_linears(
 def _product_recompute(
     h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """Build the `Recompute` of result number `index` of `norm_relu_linears`."""
+    """Return how to recompute result number `index` of `norm_relu_linears`."""
     recompute_h = recompute_function(h.recompute)
 
     def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
@@ -198,8 +198,6 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`."""
-
     @staticmethod
     def forward(
         ctx: Any,
@@ -259,7 +257,7 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of a Linear's bias, `offset`; zero if a norm follows."""
+    """Return the gradient of `offset`, a bias. It is zero if a norm follows."""
     if offset is None:
         return None
     if norm_follows:
@@ -290,8 +288,9 @@ def norm_add_linear(
 ) -> tuple[Rows, Tensor]:
     """Compute `s = residual + ReLU(norm(h))`, then a Linear, `z = s matrix^T + offset`.
 
-    The backward pass recomputes s and z. The second result has those rows of s that
-    belong to roots; if `bias_column`, `BIAS_COLUMN` is appended to each of these rows.
+    Returns z, [m, c'], and the rows of s that belong to roots, [s, c]. If
+    `bias_column`, `BIAS_COLUMN` is appended to each of these rows. The backward pass
+    recomputes s and z.
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -337,7 +336,8 @@ def gate_pools(
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
     `z`, [m, c * encodings], has c adjacent columns for each encoding. `gates` has a
-    table, [t, c], for each encoding with gates; node copy i uses row `rows[i]`.
+    table, [t, c], for each encoding with gates, and None for one without. Node copy i
+    uses row `rows[i]` of each table.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -348,8 +348,6 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Autograd function of `norm_add_linear`."""
-
     @staticmethod
     def forward(
         ctx: Any,
@@ -398,7 +396,10 @@ class _NormAddLinear(torch.autograd.Function):
 
 
 class _GatePools(torch.autograd.Function):
-    """Autograd function of `gate_pools`; `parameters`: gates, then norm weights."""
+    """Autograd function of `gate_pools`.
+
+    `parameters` has the gates, followed by the weight and the bias of each norm.
+    """
 
     @staticmethod
     def forward(

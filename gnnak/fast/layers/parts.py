@@ -1,4 +1,4 @@
-"""Register fast implementations, and what these share: modules, and recomputed tensors.
+"""What fast implementations share: registration, checks, and recomputed tensors.
 
 Tensors with a row for each node copy, or each edge copy, are the largest of a network.
 They are either saved for backward or recomputed in the backward pass. An autograd
@@ -47,7 +47,7 @@ def implements(*operations: str) -> Callable[[F], F]:
 def implementations_in(
     serves: Serves, *modules: ModuleType
 ) -> dict[str, Callable[..., Any]]:
-    """Map the name of each operation to the fast implementation found in `modules`."""
+    """Return the fast implementations in `modules`, by the name of their operation."""
     return {
         name: partial(value, serves)
         for module in modules
@@ -80,7 +80,7 @@ def can_store(dtype: torch.dtype) -> bool:
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype | None:
-    """Return the dtype to which autocast converts a tensor; None if it does not."""
+    """Return the dtype to which autocast converts a tensor, or None if it keeps it."""
     kind = values.device.type
     converts = torch.is_autocast_enabled(kind) and values.dtype != torch.double
     return torch.get_autocast_dtype(kind) if converts else None
@@ -105,13 +105,13 @@ def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
-    """Return the blocks (Sequentials of Linear, norm, ReLU) of an MLP."""
+    """Return the blocks of an MLP that is a Sequential of blocks."""
     blocks = [cast(Any, [*block.children()]) for block in transform.children()]
     return [Block(linear, norm) for linear, norm, _ in blocks]
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the parts of an MLP (Linear, norm, ReLU, Linear); None if not fusable."""
+    """Return the Linears and the norm of an MLP, or None if it cannot be fused."""
     blocks = [*module.children()] if isinstance(module, nn.Sequential) else []
     if len(blocks) != 2 or not isinstance(blocks[0], nn.Sequential):
         return None
@@ -135,8 +135,8 @@ class Recompute(NamedTuple):
     reference to the original tensor, whose memory could then not be freed."""
     saved: tuple[Tensor | None, ...]
     owned: bool = False
-    """Whether the caller of `function` may overwrite the returned tensor, because no
-    other function reads it afterwards."""
+    """Whether the caller of `function` may overwrite the returned tensor: no other
+    function reads this tensor later."""
     uncached: TensorFunction | None = None
     """A version of `function` that caches no intermediate results, for callers that
     cache the returned tensor. If None, such callers use `function`."""
@@ -181,7 +181,7 @@ def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None,
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return the function of a `Recompute`, to be kept in `ctx` without its tensors."""
+    """Return `recompute.function`, to store in `ctx`; None if `recompute` is None."""
     return None if recompute is None else recompute.function
 
 
@@ -206,7 +206,7 @@ def with_unit_stride(rows: Tensor) -> Tensor:
 
 
 def distinct_rows(e: Tensor | None) -> Tensor | None:
-    """Return edge states; if `e` is one expanded row, return only this row, [1, w]."""
+    """Return edge states. If `e` is one expanded row, return only this row, [1, w]."""
     return e if e is None or e.dim() < 2 or e.stride(0) != 0 else e[:1]
 
 
@@ -215,7 +215,7 @@ def has_many_rows(e: Tensor | None) -> bool:
 
 
 def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
-    """Return the edge copies as `Edges`; group by edge if `e` has a row per edge."""
+    """Return the edge copies as `Edges`, grouped by edge if `e` has several rows."""
     with_edge = has_many_rows(e)
 
     def find() -> Edges:
@@ -241,8 +241,8 @@ def lift(
     """Return the input states of all node copies, [m, c + h], or [m, c] if `add`.
 
     The state of node copy i is the state of its node, followed by row `rows[i]` of
-    `table`, [t, h]. If `add`, the two are added instead. The backward pass recomputes
-    these states.
+    `table`, [t, h]. If `add`, the two vectors are added instead. The backward pass can
+    recompute the states, which need not be saved.
     """
     node = subgraphs.node
 

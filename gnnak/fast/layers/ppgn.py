@@ -32,7 +32,7 @@ def fused_block(
 def fused_pool_block(
     serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Compute `PPGNBlock.pool_block`, [n, 2w]; apply the Linear `mix` after pooling."""
+    """Compute `PPGNBlock.pool_block`, [n, 2w], with the Linear `mix` after the pool."""
     if not serves(x) or has_hooks(block) or not can_fuse_block(block, x):
         return NotImplemented
     *arguments, matrix, bias = _arguments(block, x)
@@ -78,7 +78,7 @@ def _linears(block: PPGNBlock) -> list[nn.Linear]:
 
 
 def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
-    """Return the tensor arguments of `_Block`; with autocast, in autocast's dtype."""
+    """Return the tensor arguments of `_Block`, converted to autocast's dtype if any."""
     left, left_2, right, right_2, mix = _linears(block)
     found = [
         x,
@@ -93,9 +93,10 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 
 
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return `x @ matrix.t()`, [n, 2, c'], with the mean of `x` in full precision.
+    """Return `x @ matrix.t()`, [n, 2, c']; the mean of `x` is multiplied separately.
 
-    TensorFloat-32 rounds to 10 bits, which would erase small differences between rows.
+    TensorFloat-32 rounds factors to 10 bits. Without the mean, the factors are small,
+    and differences between rows are not rounded away.
     """
     # The mean of no row is NaN.
     mean = x.detach().mean(dim=0).nan_to_num()
@@ -103,7 +104,10 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`; `weights`: for `_mlps`, then for `mix`."""
+    """Autograd function of `fused_block`.
+
+    `weights` has the weights that `_mlps` takes, followed by those of `mix`.
+    """
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
@@ -169,10 +173,11 @@ class _PooledBlock(torch.autograd.Function):
 def _mlps(
     linear_relu: Callable[..., Tensor], x: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the outputs of the first ReLUs, [p, 2w], and of the left and right MLP.
+    """Run the left MLP and the right MLP of a block; both end with a ReLU.
 
-    `weights` has weight and bias of both first Linears (stacked into one Linear), of
-    the left MLP's last Linear, and of the right MLP's last Linear.
+    Returns the outputs of both first ReLUs, [p, 2w], and of each MLP, [p, w]. `weights`
+    has the weights and biases of the first Linears (stacked into one Linear), of the
+    left MLP's last Linear, and of the right MLP's last Linear.
     """
     inner = linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
@@ -194,8 +199,8 @@ def _mlp_gradients(
 ) -> list[Tensor]:
     """Compute the gradients of the weights of `_mlps`, in order.
 
-    `backs` are the gradients of the inputs of the two last ReLUs. Unless `grad_x` is
-    None, the gradient of `x` is added to it, in place.
+    `backs` are the gradients before the last ReLU of each MLP. If `grad_x` is not None,
+    the gradient of `x` is added to it, in place.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(
@@ -211,7 +216,7 @@ def _mlp_gradients(
 
 
 def _plain_linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-    """Compute the result of `_linear_relu`, differentiable any number of times."""
+    """Compute `_linear_relu` with functions that can be differentiated repeatedly."""
     return relu(linear(x, matrix, bias))
 
 

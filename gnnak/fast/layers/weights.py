@@ -1,4 +1,4 @@
-"""Terms that depend only on the weights, computed for all layers of a model at once.
+"""Weight-only terms: products of weights, computed for all layers of a model at once.
 
 Small matrix products take longer to launch than to run. Batched over all layers, they
 need about a tenth of the launches.
@@ -61,9 +61,9 @@ T = TypeVar("T")
 
 
 def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
-    """Return `compute()`; cache it for the tensor `key` during a call of the model.
+    """Return `compute()`, which runs once for each `key` in a `call_of` block.
 
-    Returns None outside of a `call_of` block, where nothing can be cached.
+    Outside of such a block, nothing can be cached, and None is returned.
     """
     call = _current.get()
     if call is None:
@@ -77,11 +77,11 @@ def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
 class WeightProducts(NamedTuple):
     """The weight-only terms of a GNN-AK layer with MLPs before its pools.
 
-    After the base GNN comes `project`, a Linear (weight P, bias b) or the identity.
-    Then comes a transform for every pooled encoding: an MLP whose first Linear has no
-    bias. Let W be the weights of these first Linears, stacked, and s the states that
-    the base GNN returns. A single Linear then replaces `project` and all the first
-    Linears: W (P s + b) = (W P) s + W b.
+    After the base GNN comes `project`: a Linear with weight P and bias b, or the
+    identity. Then comes an MLP for every pooled encoding; its first Linear has no bias.
+    Let W be the stacked weights of these first Linears, and s the states that the base
+    GNN returns. One Linear then replaces `project` and all the first Linears:
+    W (P s + b) = (W P) s + W b.
     """
 
     matrix: Tensor
@@ -89,20 +89,21 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """The gate of each encoding that has one, at each distance, [t, c]. The gate of the
-    centroid encoding is left out if the matrix `centroid` already contains it."""
+    """The gates of each encoding that has gates, [t, c]. The gate of the centroid
+    encoding is left out if the matrix `centroid` already contains it."""
     centroid: Tensor | None
     """[c, w + 4]: the matrix that maps the roots' states, each with `BIAS_COLUMN`
-    appended, to the centroid encoding. It is the weight of `project`, followed by 4
-    columns that are all the bias. If the centroid encoding has a gate, the rows are
-    multiplied by the gate. None if `project` is the identity."""
+    appended, to the centroid encoding. The matrix is the weight of `project`, followed
+    by four columns, each equal to the bias. If the centroid encoding has a gate, the
+    matrix is multiplied by the gate. None if `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the terms of one layer, computed for several layers at once if possible.
+    """Return the weight-only terms of one layer.
 
-    In a `call_of` block, all layers of the model with weights of equal shapes are
-    computed at once. Elsewhere, and under activation checkpointing, only one layer is.
+    In a `call_of` block, they are computed for all layers with weights of the same
+    shapes at once, and cached. Outside of such a block, and with activation
+    checkpointing, they are computed for this layer only.
     """
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)

@@ -37,7 +37,7 @@ def can_capture(
 
 
 def _synchronises(network: nn.Module, precision: str) -> bool:
-    """Return whether a module synchronises in its forward pass and is not fused."""
+    """Return whether a forward pass synchronises; fused layers do not."""
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
         return True
@@ -77,8 +77,8 @@ class CapturedStep:
 
     A step runs without a capture for items without a shape, in the warm-up of a shape,
     and after a failed capture. Smaller shapes share the buffers of the largest shape.
-    If an item does not fit, all buffers and CUDA graphs are released. A released shape
-    never becomes the largest again; else two shapes could replace each other for ever.
+    If an item does not fit, all buffers and CUDA graphs are freed. Their shapes never
+    become the largest again; else two shapes could replace each other for ever.
 
     Data that change between steps must be in tensors of the item, or at fixed
     addresses. `release` frees tensors that a step leaves in the graphs' memory.
@@ -205,8 +205,8 @@ class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
     A call returns what `forward` returns: tensors, also in tuples, lists and dicts.
-    Run the backward pass before the next call, which overwrites activations. `last`
-    refers to the passes that the last call replayed.
+    Run the backward pass before the next call, which overwrites activations. `last` has
+    the passes that the last call replayed, or None.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class CapturedModel(CapturedStep):
 
     @property
     def update_reason(self) -> str | None:
-        """Why updates (clipping and optimiser steps) cannot be captured, or None."""
+        """Why clipping and optimiser steps cannot be captured; None if they can."""
         return self.captured_update.reason
 
     def __call__(self, item: Item) -> Any:
@@ -279,8 +279,8 @@ class _Passes:
         positions: The positions of the `differentiable` tensors in `outputs`.
         of_outputs: Buffers for the gradients of the `differentiable` tensors; the
             captured backward pass reads these buffers.
-        gradients: For each weight, by its `id`, the gradient that the captured backward
-            pass writes; None if the outputs do not depend on the weight.
+        gradients: Maps the `id` of each weight to the gradient that the captured
+            backward pass writes. None if the outputs do not depend on the weight.
         written: Pairs of a weight and its gradient, for gradients that are not None.
     """
 
@@ -319,7 +319,7 @@ class _Passes:
         return tree_unflatten(leaves, self.spec)
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
-        """Replay the backward pass from the outputs' gradients; None means zero."""
+        """Replay the backward pass with given gradients of outputs; None means zero."""
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
         for weight, found in self.written:

@@ -34,9 +34,9 @@ and only one thread may capture on a stream at a time."""
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    The graphs can share a pool because no graph reads data that another graph, or an
-    earlier replay, wrote there. A replay advances the random number generator.
-    `peak_bytes` is the growth of memory in the last warm-up without graphs.
+    The graphs can share a pool because no graph reads what another graph, or an earlier
+    replay, wrote there. A replay advances the random number generator. `peak_bytes` is
+    the growth of memory in the last warm-up before the first capture.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
@@ -55,7 +55,10 @@ class GraphRecorder:
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Any:
-        """Run the work without a capture, but in the pool of captured graphs."""
+        """Run the work without a capture, and record its synchronisations.
+
+        If the memory pool has graphs, the work allocates from this pool.
+        """
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)
         with (
@@ -142,7 +145,7 @@ class GraphRecorder:
         self.pool, self._is_pool_used = torch.cuda.graph_pool_handle(), False
 
     def _leave_pool(self) -> None:
-        """Leave the pool after a failed capture, and take a new one."""
+        """Stop using the memory pool after a failed capture, and create a new one."""
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
@@ -167,10 +170,10 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Context manager: record the source lines that synchronise in the `with` block.
+    """Context manager: list the source lines that synchronise in the `with` block.
 
     The list has entries such as "uplift.py, line 12". Prefetching is paused, since
-    PyTorch reports synchronisations of all threads.
+    PyTorch reports the synchronisations of all threads.
     """
     lines: list[str] = []
     other_warnings: list[tuple[Any, ...]] = []

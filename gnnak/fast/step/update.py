@@ -62,7 +62,7 @@ on the host."""
 
 
 class CapturedUpdate:
-    """Clips gradients and takes an optimiser step, without a capture or as a replay.
+    """Clips gradients and takes an optimiser step: directly, or by a replay.
 
     A replay reads the same gradient tensors as its capture. `reason` tells why updates
     cannot be captured. `rates` has the learning rates that replays read, on the GPU.
@@ -132,7 +132,7 @@ class CapturedUpdate:
         self._replays.clear()
 
     def _is_current(self) -> bool:
-        """Return whether weights and optimiser states are still the captured ones."""
+        """Return whether captures read the present weights and optimiser states."""
         captured = self._captured_tensors
         if captured is None:
             return False

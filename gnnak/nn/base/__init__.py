@@ -1,1 +1,1 @@
-"""GNNs to run on rooted subgraphs (base GNNs): stacks of PyG convs, PNA* and PPGN."""
+"""Base GNNs, which run on rooted subgraphs: stacks of PyG convs, PNA* and PPGN."""

@@ -58,12 +58,12 @@ def gine(channels: int) -> MessagePassing:
 
 
 def gcn(channels: int) -> MessagePassing:
-    """Build GCN with self loops and symmetric norm; GCN reads no edge states."""
+    """Build GCN with self loops and symmetric normalisation, without edge states."""
     return GCN(channels)
 
 
 def sage(channels: int) -> MessagePassing:
-    """Build GraphSAGE with mean aggregation; GraphSAGE reads no edge states."""
+    """Build GraphSAGE with mean aggregation, without edge states."""
     return SAGEConv(channels, channels)
 
 

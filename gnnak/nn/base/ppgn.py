@@ -17,25 +17,25 @@ from gnnak.typing import check_count
 class NodePairs:
     """Where to find the p pairs of nodes in a matrix of pair states, [p, w].
 
-    A pair (i, j) is two nodes of one graph. A graph with q nodes has q * q consecutive
-    rows, for (0, 0), (0, 1), ..., (0, q - 1), (1, 0) and so on. Graphs are sorted by
-    their number of nodes. No row is padding.
+    The two nodes of a pair (i, j) are in the same graph. A graph with q nodes has q * q
+    consecutive rows, for (0, 0), (0, 1), ..., (0, q - 1), (1, 0) and so on. Graphs are
+    sorted by their number of nodes. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
-    """Pairs (q, number of graphs with q nodes), for each q that occurs, ascending."""
+    """(q, number of graphs with q nodes), for each q that occurs, ascending."""
     nodes: Tensor
     """[g]: number of nodes of each graph that is not empty, ascending."""
     start: Tensor
     """[g]: first row of each graph that is not empty, in the order of `nodes`."""
     first: Tensor
-    """[n]: for each node i of the batch, the first row with a pair (i, j)."""
+    """[n]: for each node i of the batch, the row of its first pair (i, j)."""
     position: Tensor
     """[n]: index of each node within its graph."""
     size: Tensor
     """[n]: number of nodes of each node's graph."""
     rank: Tensor
-    """[n]: position of each node in the list of all nodes sorted by `first`."""
+    """[n]: position of each node if all nodes are sorted by `first`."""
 
     @property
     def num_pairs(self) -> int:
@@ -48,7 +48,7 @@ class NodePairs:
         return self.first + self.position
 
     def split(self, x: Tensor) -> list[Tensor]:
-        """Split `x`, [p, w], into a view [count, q, q, w] per (q, count) in `sizes`."""
+        """Split `x`, [p, w], by graph size: one view [count, q, q, w] per size q."""
         parts = x.split([size * size * count for size, count in self.sizes])
         return [
             part.view(count, size, size, x.size(1))
@@ -57,7 +57,10 @@ class NodePairs:
 
 
 def find_pairs(batch: Tensor) -> NodePairs:
-    """Find the pairs of nodes of all graphs from `batch`, [n]; synchronises once."""
+    """Find the pairs of nodes of all graphs; synchronises once.
+
+    `batch` has the index of the graph that each node is in, [n].
+    """
     ordered, order = batch.sort(stable=True)
     graph = torch.zeros_like(batch)
     graph[1:] = (ordered[1:] != ordered[:-1]).cumsum(0)
@@ -99,7 +102,7 @@ def pair_states(
 
 
 def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    r"""Compute the products $P_{ik} = \sum_j L_{ij} R_{jk}$ per graph and channel."""
+    r"""Return $P_{ik} = \sum_j L_{ij} R_{jk}$ for each graph and channel, [p, w]."""
     # The first item has no rows; for a batch without nodes, it alone is returned.
     products = [left[:0] * right[:0]]
     for one, two in zip(pairs.split(left), pairs.split(right), strict=True):
@@ -110,8 +113,8 @@ def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 
 MAX_XAVIER_BLOCKS = 4
 """A `PPGN` with more blocks does not use Xavier initialisation: the product of a block
-is quadratic in its states, so that states would overflow (on graphs of 15 nodes, after
-six blocks)."""
+is quadratic in the states, which would soon overflow (on graphs of 15 nodes, after six
+blocks)."""
 
 
 class PPGN(nn.Module):
@@ -179,7 +182,7 @@ class PPGN(nn.Module):
     def on_pairs(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, pairs: NodePairs
     ) -> Tensor:
-        """Compute the result of `forward`; `pairs` is `find_pairs(batch)`."""
+        """Compute what `forward` returns, given `pairs = find_pairs(batch)`."""
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
         elif edge_attr.shape != (edge_index.size(1), x.size(1)):
@@ -198,9 +201,9 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: matrix products of the states of node pairs, per channel.
 
-    If `xavier` is False, PyTorch's default initialisation is used. The products then
-    hardly change the states, so that in float32 the network cannot learn differences
-    that only show after several blocks.
+    If `xavier` is False, PyTorch's default initialisation is used. The products are
+    then so small that they hardly change the states. In float32, the network cannot
+    learn from differences that only show after several blocks.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:
@@ -226,7 +229,7 @@ class PPGNBlock(nn.Module):
 
     @operation
     def update_pairs(self, x: Tensor, pairs: NodePairs) -> Tensor:
-        """Compute the result of `forward`; a backend can replace this method."""
+        """Compute what `forward` returns; a backend can replace this method."""
         product = multiply_pairs(self.left(x), self.right(x), pairs)
         return self.mix(torch.cat([x, product.to(x.dtype)], dim=1))
 

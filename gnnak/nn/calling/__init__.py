@@ -1,8 +1,8 @@
 """Find the arguments and the widths of a GNN that is not part of gnnak.
 
-`try_out` runs the GNN on a small graph and returns a `Calling`, which calls the GNN. In
-a `Call`, the user says what the arguments of a module hold. `Inputs` holds the
-arguments of one call.
+`try_out` runs the GNN on a small graph and returns a `Calling`, which knows how to call
+the GNN. A `Call` is the user's description of the arguments of a module. `Inputs` holds
+the arguments of one call.
 """
 
 from gnnak.nn.calling.call import Call, Calling, Inputs, lift_inputs

@@ -1,4 +1,4 @@
-"""Find out what the arguments of a GNN hold, and call the GNN with its arguments."""
+"""Describe what the arguments of a GNN hold, and call the GNN with these arguments."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Inputs:
     """Arguments that the base GNN gets unchanged."""
 
     def lifted(self, subgraphs: RootedSubgraphs) -> dict[str, object]:
-        """Return the arguments for the disjoint union of all rooted subgraphs."""
+        """Copy all arguments to node copies and edge copies; return them by name."""
         return {
             **{name: lift(value, subgraphs) for name, value in self.node.items()},
             **{name: lift_edges(value, subgraphs) for name, value in self.edge.items()},
@@ -160,7 +160,7 @@ in_channels=None, out_channels=None, returns_tuple=False)
 
 @dataclass(frozen=True)
 class Calling:
-    """The arguments that one GNN reads, and the width of its output."""
+    """How to call one GNN: the arguments that it reads, and the width of its output."""
 
     name: str
     """Class name of the GNN, for error messages."""
@@ -179,12 +179,12 @@ class Calling:
     """Argument names of node states and edges. If None, both are passed by position."""
     batch_argument: str = "batch"
     edge_width: int | None = None
-    """Width of `edge_attr`, from the GNN's attribute `edge_dim`; None if not set."""
+    """Width of `edge_attr` that the GNN declares, in its attribute `edge_dim`."""
     edge_kinds: Mapping[str, str] = field(default_factory=dict)
-    """For each edge argument, the `edge_kind` of values with which the GNN ran."""
+    """Maps an edge argument to the `edge_kind` of the values with which the GNN ran."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """Return the GNN's argument for `edge_attr`: "edge_attr" or "edge_weight"."""
+        """Return which argument takes `edge_attr`: "edge_attr" or "edge_weight"."""
         if edge_attr.dim() == 1 and "edge_weight" in self.edge_arguments:
             return "edge_weight"
         if "edge_attr" in self.edge_arguments:
@@ -209,9 +209,10 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise `EdgeAttrError` if the GNN failed on edges of another kind than before.
+        """Raise `EdgeAttrError` if the kind of edge attributes may explain an error.
 
-        `error` is what the GNN raised, and `edge_attr` what it was called with.
+        The GNN raised `error` when it was called with `edge_attr`. The kind may explain
+        this if the GNN has run before, on edge attributes of another kind.
         """
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
@@ -238,7 +239,7 @@ class Calling:
         """Call `gnn` with the arguments that it reads; return new node states, [n, c].
 
         `edge_attr` has edge states, [e, c], or weights, [e], or several arguments by
-        name; `batch` is the index of each node's graph or rooted subgraph, [n].
+        name. `batch` is the index of the graph or rooted subgraph of each node, [n].
         """
         options = self._options(edge_attr)
         if self.takes_batch:
@@ -305,8 +306,8 @@ def first_weight(module: nn.Module) -> Tensor | None:
 
 
 MASKS = ("_edge_mask", "_loop_mask")
-"""Attributes that PyG's explainers set in a conv, with one entry per edge: the factor
-of its message, and whether the edge is not a self loop."""
+"""Attributes that PyG's explainers set in a conv. The first has a factor for the
+message of each edge, and the second is False for self loops."""
 
 
 def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
@@ -324,7 +325,7 @@ def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
 def masks_on_copies(
     convs: list[MessagePassing], subgraphs: RootedSubgraphs
 ) -> Iterator[None]:
-    """Context manager: replace the edge masks of `convs` by masks of edge copies."""
+    """Context manager: copy the edge masks of `convs` to edge copies."""
     # A value in __dict__ hides a parameter of the same name, which stays as it is.
     before = [(conv, {k: conv.__dict__.get(k) for k in MASKS}) for conv in convs]
     lifted = [
@@ -378,7 +379,7 @@ class Binding:
     def bind(
         self, args: tuple[Any, ...], options: Mapping[str, Any]
     ) -> tuple[Any, Any, dict[str, Any]]:
-        """Return node states, edges, and a dict of all further arguments of a call."""
+        """Sort the arguments of a call. Returns node states, edges, and all others."""
         named = dict(zip(self.names, args, strict=False)) | dict(options)
         if self.graph == "edge_index" and self.graph not in self.names:
             rest = [a for a in args[2:] if a is not None]
@@ -460,8 +461,8 @@ class EdgeReader:
     """Converts edges to an int64 tensor `edge_index`, [2, e], and edge values.
 
     As in PyG, entry (i, j) of a sparse matrix is the edge from j to i. If the converted
-    edges equal those of the last call, the last tensor is returned, so that its
-    subgraphs can be reused. The tensor is cached until the object that the user passed
+    edges equal those of the last call, the same tensor is returned again, so that its
+    subgraphs can be reused. This tensor is cached until the object that the user passed
     is freed. Each thread has its own cache.
     """
 

@@ -62,7 +62,7 @@ class names to the reason why they cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
-    """Return what an argument called `name` holds, or None if the name does not tell.
+    """Return what an argument holds, or None if its name does not tell.
 
     >>> role_of("edge_type"), role_of("pos"), role_of("beta")
     ('edge', 'node', None)
@@ -85,7 +85,10 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Map each edge argument that a GNN accepts to whether its signature names it."""
+    """Return the names of the edge arguments that a GNN accepts, as keys of a dict.
+
+    The value is False if the GNN accepts the argument only through `**kwargs`.
+    """
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -117,7 +120,10 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the argument names of states and edges; None if passed by position."""
+    """Return the names of the arguments for node states and edges.
+
+    Returns None if both can be passed by position.
+    """
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -125,7 +131,10 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 
 
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Map each further argument of a GNN, such as `pos`, to whether it is required."""
+    """Return the names of further arguments of a GNN, such as `pos`, as keys of a dict.
+
+    The value tells whether the argument is required.
+    """
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
         argument.name: argument.default is argument.empty
@@ -199,7 +208,7 @@ def refusal(gnn: nn.Module) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return the reason why a model without convs cannot be uplifted, if known."""
+    """Return why a model without convs cannot be uplifted, or None if unknown."""
     for part in model.modules():
         if reason := _other_module(part):
             return f"{type(part).__name__} cannot be uplifted: {reason}"
@@ -207,7 +216,7 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _other_module(module: nn.Module) -> str | None:
-    """Return why a module of PyG that is in `OTHER_MODULES` cannot be uplifted."""
+    """Return why a module cannot be uplifted if it is one of `OTHER_MODULES`."""
     name, home = type(module).__name__, type(module).__module__
     of_pyg = home.startswith("torch_geometric.")
     if isinstance(module, MessagePassing) or not of_pyg:
@@ -262,9 +271,9 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    A Linear often takes an edge's attributes and the states of one or two nodes. So for
-    every width w that the GNN has, w - in_channels and w - 2 * in_channels are also
-    candidates.
+    The input of a Linear is often the attributes of an edge together with the states of
+    one or two nodes. So for every width w in the GNN, w - in_channels and
+    w - 2 * in_channels are also candidates.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES

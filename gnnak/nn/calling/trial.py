@@ -34,9 +34,9 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return sets of example values for the arguments in `further_arguments(gnn)`.
+    """Return example values for the further arguments of a GNN, as a list of dicts.
 
-    The first set has only the required arguments; later sets also have optional ones.
+    The first dict has only the required arguments; later dicts also have optional ones.
     The list is empty if the name of a required argument does not tell what it holds.
 
     >>> from torch_geometric.nn import RGCNConv
@@ -70,15 +70,15 @@ def _example(name: str, in_channels: int, dimensions: int) -> Tensor:
 
 
 MAX_COLUMNS = 4
-"""A `Trial` tries integer edge attributes with 1 to this number of columns."""
+"""A `Trial` tries integer edge attributes with at most this many columns."""
 
 
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    `further` has values for further arguments of the GNN, such as `pos`, by name.
-    `edge_attr`, [e, ...], are the edge attributes of a user's graph, if known; they are
-    tried first. If every call fails, `failure` is the exception to report.
+    `further` has values for further arguments of the GNN, such as `pos`, by name. If
+    the edge attributes of a user's graph are known, they are passed as `edge_attr`,
+    [e, ...], and tried first. If every call fails, `failure` is the error to report.
     """
 
     def __init__(
@@ -107,7 +107,10 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self) -> Calling | None:
-        """Try calls without and with edge arguments; return None if all calls fail."""
+        """Try calls without and with edge arguments.
+
+        Returns what the successful calls have shown, or None if all calls fail.
+        """
         out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []
@@ -137,8 +140,8 @@ class Trial:
         """Call the GNN with values of one edge argument until a call succeeds.
 
         Returns the width of the output (None if every call fails), and whether the GNN
-        reads the argument. If the calls do not show whether it does, the second result
-        is `named`: whether the argument is in the signature.
+        reads the argument. If the calls do not show whether the GNN reads it, the
+        second result is `named`, which tells whether the signature names the argument.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -231,10 +234,10 @@ def try_out(
 ) -> Calling:
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
-    If `edge_attr`, [e, ...], is given, its rows are tried first. The run leaves `gnn`
-    unchanged, except that lazy modules initialise their weights, for inputs of width
-    `in_channels`. Error messages quote `origin`, which says where this width comes
-    from.
+    If `edge_attr`, [e, ...], is not None, its rows are tried first. The run leaves
+    `gnn` unchanged, except that lazy modules initialise their weights for inputs of
+    width `in_channels`. Error messages quote `origin`, which says where this width
+    comes from.
 
     Raises:
         OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
@@ -251,9 +254,9 @@ def try_out(
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output widths of `gnn`, or None if they cannot be found.
 
-    The declared widths are tried on a small graph, then half of each, because the first
-    Linear of a conv like EdgeConv takes the states of two nodes. A half width is not
-    accepted for a GNN that needs edge attributes.
+    The widths that `gnn` declares are tried on a small graph. If all fail, half of each
+    width is tried, because the first Linear of a conv such as EdgeConv takes the states
+    of two nodes. A half width is not accepted for a GNN that needs edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -272,7 +275,11 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Return a successful trial and its `Calling`, or the first trial and None."""
+    """Run trials until one succeeds.
+
+    Returns this trial and its `Calling`, or the first trial and None if all fail. The
+    trial is None if there are no example arguments to try.
+    """
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

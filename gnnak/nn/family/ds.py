@@ -90,13 +90,13 @@ def ds_gnn(
     as SWL(VS), a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Difference from the authors' code: `EgoNets` leaves out nodes outside of the
-    egonet. The authors' code has these as isolated nodes, as `MaskedEgoNets` does.
+    egonet. The authors' code keeps them as isolated nodes, as `MaskedEgoNets` does.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
         convs: One conv per layer, of equal input and output width.
         channels: Width of the states.
-        reduce: How a subgraph is pooled.
+        reduce: How a subgraph is pooled, "sum" or "mean".
     """
     layers = [InsideLayer(conv, channels) for conv in convs]
     readout = DSReadout((len(layers) + 1) * channels, channels, reduce)
@@ -109,7 +109,7 @@ class NestedReadout(nn.Module):
     $$x_u = \text{POOL}_{v}\, [h^1_{u,v} \,\Vert\, \dots \,\Vert\, h^L_{u,v}]$$
 
     $h^t_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$ after $t$ layers.
-    If `reduce` is None, POOL takes the state of the root, $v = u$.
+    If `reduce` is None, there is no pool: $x_u$ is the state of the root, $v = u$.
     """
 
     def __init__(self, reduce: Reduce | None = "mean") -> None:
@@ -139,9 +139,9 @@ def nested_gnn(
     r"""Build Nested GNN (Zhang and Li, 2021).
 
     $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. Each layer runs a
-    base GNN inside each rooted subgraph (`InsideLayer`). The concatenated states of all
-    layers are pooled over each subgraph to a state of its root, and the states of the
-    roots over each graph:
+    base GNN inside each rooted subgraph (`InsideLayer`). The states of all layers are
+    concatenated and pooled over each subgraph, to a state $x_u$ of its root. A pool
+    over the roots of each graph $G$ follows:
 
     $$h^t_{u,v} = \text{ReLU}(\text{BN}(\text{CONV}_{\text{inside}}(h^{t-1})_{u,v})),
         \qquad x_u = \text{POOL}_{v}\, [h^1_{u,v} \Vert \dots \Vert h^L_{u,v}],
@@ -158,7 +158,8 @@ def nested_gnn(
         start: Computes the initial states; see `SubgraphGNN`.
         convs: One conv per layer, of equal input and output width.
         channels: Width of the states.
-        reduce: How a subgraph is pooled. If None, the state of its root is taken.
+        reduce: How a subgraph is pooled, "sum" or "mean". If None, the state of its
+            root is taken.
     """
     layers = [InsideLayer(conv, channels) for conv in convs]
     return SubgraphGNN(start, layers, NestedReadout(reduce), len(layers) * channels)

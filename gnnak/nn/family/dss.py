@@ -92,13 +92,13 @@ def dss_gnn(
 ) -> SubgraphGNN:
     """Build DSS-GNN of ESAN (Bevilacqua et al., 2022).
 
-    The layers are `DSSLayer`s. The last states are pooled over each subgraph to a state
-    of its root, and the states of the roots over each graph, both by a mean. DSS-GNN is
-    at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang et al.
-    (2023).
+    The layers are `DSSLayer`s. The last states are pooled over each subgraph, to a
+    state of its root. A pool over the roots of each graph follows. Both pools are
+    means. DSS-GNN is at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of
+    Zhang et al. (2023).
 
     Difference from the authors' code: `EgoNets` leaves out nodes outside of the
-    egonet. The authors' code has these as isolated nodes, as `MaskedEgoNets` does.
+    egonet. The authors' code keeps them as isolated nodes, as `MaskedEgoNets` does.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
@@ -111,8 +111,8 @@ def dss_gnn(
 
 
 SunConvs = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
-"""The convs of a `SUNLayer`: inside the subgraphs and on the graph for nodes that are
-not the root, then the same two for the root."""
+"""The four convs of a `SUNLayer`. The first two are for nodes that are not the root:
+one runs inside the subgraphs, and one on the graph. The last two are for the root."""
 
 
 class SUNLayer(nn.Module):
@@ -132,9 +132,10 @@ class SUNLayer(nn.Module):
         + \text{BN}(\text{CONV}'_{\text{inside}}(h)_{v,v})
         + \text{BN}(\text{CONV}'_{\text{graph}}(\text{POOL}_w\, h_{w,\cdot})_v)\Big)$$
 
-    Difference from the authors' code: an MLP whose input depends only on the node or
-    only on the subgraph runs once per node or subgraph, not once per node copy. So
-    BatchNorms in training use other statistics.
+    Difference from the authors' code: an MLP whose input depends only on the node runs
+    once per node, and an MLP whose input depends only on the subgraph runs once per
+    subgraph. The authors' code runs all MLPs once per node copy, so BatchNorms in
+    training use other statistics.
 
     Args:
         convs: The four convs; see `SunConvs`.
@@ -188,12 +189,13 @@ def sun_gnn(
 ) -> SubgraphGNN:
     """Build SUN (Frasca et al., 2022).
 
-    The layers are `SUNLayer`s. The last states are pooled over each subgraph to a state
-    of its root, and the states of the roots over each graph, both by a mean. SUN is at
-    most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
+    The layers are `SUNLayer`s. The last states are pooled over each subgraph, to a
+    state of its root. A pool over the roots of each graph follows. Both pools are
+    means. SUN is at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang
+    et al. (2023).
 
-    Differences from the authors' code: see `SUNLayer`; and `EgoNets` leaves out nodes
-    outside of the egonet. The authors' code has these as isolated nodes, as
+    Differences from the authors' code: see `SUNLayer`. Also, `EgoNets` leaves out nodes
+    outside of the egonet; the authors' code keeps them as isolated nodes, as
     `MaskedEgoNets` does.
 
     Args:

@@ -17,10 +17,10 @@ class EgoLayer(nn.Module):
     $$\bar{x}_v = W \frac{1}{|N[v]|} \sum_{u \in N[v]} (\hat{A}_u^2\, x)_v, \qquad
         \hat{A}_u = D_u^{-1/2} (A_u + I) D_u^{-1/2}$$
 
-    $A_u$ is the adjacency matrix of the 1-hop egonet of $u$, $D_u$ has the in-degrees
-    of $A_u + I$, and $N[v]$ are the roots $u$ whose egonet contains $v$: on an
-    undirected graph, $v$ and its neighbours. A conv on the graph follows:
-    $x \leftarrow \text{ReLU}(\text{BN}(\text{CONV}(\bar{x})))$.
+    $A_u$ is the adjacency matrix of the 1-hop egonet of $u$, and $D_u$ has the
+    in-degrees of $A_u + I$. $N[v]$ is the set of roots $u$ whose egonet contains $v$.
+    On an undirected graph, these are $v$ and its neighbours. A conv on the graph
+    follows: $x \leftarrow \text{ReLU}(\text{BN}(\text{CONV}(\bar{x})))$.
 
     Args:
         conv: The GNN that runs on the graph.

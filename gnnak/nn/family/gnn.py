@@ -36,10 +36,10 @@ class SubgraphGNN(nn.Module):
     later pool of $x'$ over the nodes of a graph gives the state of the graph.
 
     Args:
-        start: Maps (x, subgraphs, edge_index, batch) to the initial states $h^0$: of
-            node copies, [m, c], or of nodes, [n, c], for layers that compute node
-            states. A start that reads structural encodings lists them in an attribute
-            `encodings`. See `gnnak.nn.family.gnn.PairEncoder`.
+        start: Maps (x, subgraphs, edge_index, batch) to the initial states $h^0$. These
+            are states of node copies, [m, c], or, for layers that compute node states,
+            states of nodes, [n, c]. A start that reads structural encodings lists them
+            in an attribute `encodings`. See `gnnak.nn.family.gnn.PairEncoder`.
         layers: Each maps (h, subgraphs, edge_index, edge_attr) to new states.
         readout: Maps ([h^0, ..., h^L], subgraphs) to node states, [n, out_channels].
         out_channels: Width of the node states after the readout.
@@ -203,7 +203,7 @@ def node_start(x: Tensor, *_: object) -> Tensor:
 
 
 class Conv(nn.Module):
-    """Encode the edge attributes with an edge encoder, if there is one; then run a GNN.
+    """A GNN that first encodes the edge attributes, if it has an edge encoder.
 
     The layers of the subgraph GNNs in `gnnak.nn.family` are built from `Conv` modules.
 
@@ -304,8 +304,8 @@ class LastReadout(nn.Module):
         \text{"SV"}: x_v = \text{POOL}_{u}\, h_{u,v}$$
 
     $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. "VS" pools the
-    nodes of each subgraph; "SV" pools each node over all subgraphs that contain the
-    node. A later pool over each graph then pools the subgraphs or the nodes.
+    nodes of each subgraph. "SV" pools each node over all subgraphs that contain the
+    node. A later pool over each graph pools the states $x$.
     """
 
     def __init__(self, reduce: Reduce = "mean", order: ReadoutOrder = "VS") -> None:

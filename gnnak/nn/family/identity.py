@@ -23,8 +23,8 @@ class IDLayer(nn.Module):
         + [u = v]\, \text{CONV}^{\text{id}}_{\text{inside}}(h)_{u,u}\big)\big)$$
 
     Args:
-        conv: The GNN for all nodes of a subgraph.
-        root_conv: The GNN with the extra weights of the root.
+        conv: The GNN for all nodes of a subgraph (CONV).
+        root_conv: The GNN with the extra weights of the root (CONV with "id").
         channels: Width of the states.
     """
 
@@ -72,9 +72,9 @@ def id_gnn(
     as powerful as SWL(VS), a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Differences from the authors' code: for convs other than GIN, the authors' code
-    adds the root's extra term before the messages are summed. Its convs ignore edge
-    attributes. It extracts egonets with as many hops as there are layers, or whole
-    graphs for more than 4 layers.
+    adds the root's extra term before it sums the messages. Its convs ignore edge
+    attributes. It extracts egonets with as many hops as there are layers. With more
+    than 4 layers, it uses whole graphs.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
@@ -121,9 +121,9 @@ def id_fast_gnn(
 ) -> SubgraphGNN:
     """Build ID-GNN-Fast (You et al., 2021).
 
-    A GNN runs on the graph, not on subgraphs. The weights of closed walks are added to
-    its input (`ClosedWalkEncoder`), and its output is normalised. Difference from the
-    authors' code: the weights are mapped by a Linear and added, not concatenated.
+    A GNN runs on the graph, not on subgraphs. A `ClosedWalkEncoder` adds the weights of
+    closed walks to the input, and the output is normalised. Difference from the
+    authors' code: a Linear maps the weights, which are then added, not concatenated.
 
     Args:
         convs: One conv per layer, of equal input and output width.

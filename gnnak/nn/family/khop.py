@@ -17,23 +17,24 @@ from gnnak.typing import check_count
 
 
 class Rings(NamedTuple):
-    """The rings of all egonets: ring r has the nodes at distance r from their root."""
+    """The rings of all egonets: ring r has a row per node copy at distance r."""
 
     node: tuple[Tensor, ...]
-    """For each ring, the node of the graph that each row of the ring stands for."""
+    """For each ring, the node of each row."""
     edges: dict[tuple[int, int], Tensor]
     """Maps (source ring, target ring) to the edges between these rings, as row numbers
     in the two rings, [2, edges]. The target ring is the source ring or the next inner
-    one. Padded rings have a column for every other edge copy, too, of padding rows."""
+    one. If rings are padded, there is a column for every edge copy of the batch. If an
+    edge copy does not join the two rings, its column names padding rows."""
     num_rows: tuple[Tensor | None, ...]
-    """For each ring, the number of real rows, 0-dim, or None if there is no padding."""
+    """For each ring, the number of real rows, a scalar; None if there is no padding."""
 
 
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
     """Divide egonets into rings 0, ..., `num_hops`; the result is cached.
 
-    Padded egonets get padded rings, whose sizes depend only on the sizes of the
-    egonets' tensors, so that finding these rings does not synchronise.
+    Padded egonets get padded rings. Their sizes depend only on the sizes of the
+    tensors of the egonets, so this function does not synchronise for them.
     """
 
     def find() -> Rings:
@@ -81,7 +82,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
     column = torch.arange(subgraphs.num_edge_copies, device=order.device)
 
     def padding(number: int) -> Tensor:
-        """Return a padding row of a ring for each edge copy; cycle through the rows."""
+        """Return a padding row of a ring for each edge copy, taking rows in turn."""
         return count[number] + column % (nodes[number].numel() - count[number])
 
     edges = {}
@@ -100,7 +101,8 @@ def _joins(hops: Tensor, source: int, target: int) -> Tensor:
 def _most_rows(subgraphs: RootedSubgraphs, number: int) -> int:
     """Return an upper bound on the number of rows of a ring.
 
-    Ring 0 has a row per egonet, ring 1 at most one per edge, others one per node copy.
+    Ring 0 has as many rows as there are egonets. Ring 1 has no more rows than the graph
+    has edges. No ring has more rows than there are node copies.
     """
     copies, edges = subgraphs.num_copies, subgraphs.num_edges
     if number == 0:
@@ -111,9 +113,9 @@ def _most_rows(subgraphs: RootedSubgraphs, number: int) -> int:
 class KHopLayer(nn.Module):
     r"""One layer of the k-hop GNN.
 
-    Ring $r$ of an egonet has the nodes at distance $r$ from its root. With $x$ the node
-    states, the states $b$ and $a$ of the nodes of an egonet are computed ring by ring,
-    from $r = k - 1$ to 0:
+    Ring $r$ of an egonet has the nodes at distance $r$ from its root. A node of ring
+    $r$ gets two states, $a_r$ and $b_r$, computed from node states $x$. The layer first
+    computes $b_k$ in the outermost ring, then $a_r$ and $b_r$ from $r = k - 1$ to 0:
 
     $$b_k = f_k(x) + \sum_{\text{same ring}} f'_k(x), \qquad
         a_r = f_r(x) + \sum_{\text{ring } r + 1} g_r(b_{r+1}), \qquad
@@ -152,7 +154,7 @@ class KHopLayer(nn.Module):
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        """Compute new node states, [n, c]; edges and their attributes are unused."""
+        """Compute new node states, [n, c]; `edge_index` and `edge_attr` are unused."""
         rings = find_rings(subgraphs, self.num_hops)
 
         def run(function: nn.Module, values: Tensor, hop: int) -> Tensor:
@@ -163,7 +165,7 @@ class KHopLayer(nn.Module):
             return x.index_select(0, rings.node[hop])
 
         def summed(values: Tensor, source: int, target: int) -> Tensor:
-            """Sum, for each row of ring `target`, its neighbours in ring `source`."""
+            """Sum the neighbours in ring `source` of each row of ring `target`."""
             ends = rings.edges[source, target]
             total = values.new_zeros(rings.node[target].numel(), values.size(1))
             return total.index_add(0, ends[1], values.index_select(0, ends[0]))

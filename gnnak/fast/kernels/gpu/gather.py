@@ -35,7 +35,7 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Concatenate `x[node]` and `table[rows]` or, if `add`, add them, in one pass."""
+    """Compute the states of node copies, as `plain.lift` does, in one pass."""
     first = x.size(1)
     begin = 0 if add else first
     width = first if table is None else begin + table.size(1)
@@ -76,7 +76,7 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table, [size, c], from the gradient of `table[rows]`."""
+    """Compute the gradient of a table, [size, c], as `plain.table_sum` does."""
     width, entries = values.size(1), min(128, max(16, next_power_of_2(size)))
     count, steps = parts(rows.numel())
     out = values.new_empty(count, size, width, dtype=sum_dtype(values))
@@ -148,7 +148,7 @@ def _table_sum(
     values, stride, rows, out, m, steps, size, width,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Sum one block of `values` into `SIZE` rows of the table."""
+    """Sum one block of `values` into `SIZE` rows of the table's gradient."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     entry = tl.program_id(2) * SIZE + tl.arange(0, SIZE)
@@ -208,7 +208,7 @@ def _gated_sums(
     GATED: tl.constexpr, GATED_2: tl.constexpr, ORDERED: tl.constexpr,
     ORDERED_2: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sum of one group; `program_id(2)` selects one of two groupings."""
+    """Compute the sum of one group; `program_id(2)` is the number of the pool."""
     if tl.program_id(2) == 0:
         sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
     else:
@@ -254,7 +254,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values` and of each table (None for no table)."""
+    """Backward pass of `gated_sums`; see `plain.gated_sums_backward`."""
     (m, width), out = values.shape, torch.empty_like(values)
     gates = (tables[0], tables[-1])
     _gated_rows[tiles(m, BLOCK, width)](
@@ -280,7 +280,11 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return each table's gradient; `gated` has triples: sum gradient, table, key."""
+    """Return the gradient of the table of each pool with gates.
+
+    `gated` has three tensors for each pool: the gradient of its sums, its table of
+    gates, and the group of each row.
+    """
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
@@ -296,9 +300,10 @@ def _table_grads(
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Multiply the gradient of each row's group by the row's gate, for one tile.
+    """Return the gradient of each row in a tile: its group's gradient times its gate.
 
-    `key` points to the group of each row. The gate of a row is row `entry` of `table`.
+    `key` points to the group of each row. `entry` has, for each row, the position of
+    its gate in `table`.
     """
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]
@@ -345,7 +350,10 @@ def _gated_tables(
     size,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Sum a table's gradient over one block of rows; `program_id(2)` is the table."""
+    """Add up what one block of rows contributes to a table's gradient.
+
+    `program_id(2)` is the number of the table.
+    """
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)
     slot = tl.arange(0, SIZE)
@@ -376,7 +384,7 @@ def _gated_tables(
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group."""
+    """Sum `gate[rows] * ReLU(scale z + shift)` over each group, [groups, c]."""
     width = z.size(1)
     out = z.new_empty(len(groups), width, dtype=sum_dtype(z))
     _gate_pool[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
@@ -443,10 +451,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of the norm's weight, the norm's bias, and `gate`.
-
-    The gradient of `z` is written to `into`.
-    """
+    """Backward pass of `gate_pool`; see `plain.gate_pool_backward`."""
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None
@@ -478,7 +483,7 @@ def _pool_sums(
     GATED: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Sum the gradients of norm and gate over one block of rows."""
+    """Add up what one block of rows contributes to the gradients of norm and gate."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -530,7 +535,10 @@ def _pool_to_rows(
     GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the gradient of `z`; `sums` is the total of `_pool_sums`."""
+    """Compute one tile of the gradient of `z`.
+
+    `sums` has the results of `_pool_sums`, added up over all blocks.
+    """
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

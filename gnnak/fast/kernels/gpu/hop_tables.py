@@ -22,7 +22,7 @@ from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Apply each Linear to the embeddings `d` of all hops; return tables, [t, c]."""
+    """Compute one table for each Linear, as `plain.hop_tables` does."""
     weights, biases = linears
     size, first, last = d.size(0), weights[0].size(0), weights[-1].size(0)
     outs = [d.new_empty(size, weight.size(0)) for weight in weights]
@@ -37,7 +37,7 @@ def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
 def hop_tables_backward(
     d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
 ) -> tuple[Tensor, HopLinears]:
-    """Compute the gradients of `d`, and of the weights and biases of the Linears."""
+    """Backward pass of `hop_tables`; see `plain.hop_tables_backward`."""
     weights, biases = linears
     grad_d = torch.empty_like(d)
     of_weights = [torch.empty_like(weight) for weight in weights]
@@ -63,7 +63,7 @@ def _grid(first: int, last: int, tables: int) -> tuple[int, int]:
 
 
 def _tile(d: Tensor) -> tuple[int, int]:
-    """Return rows and columns of a tile that holds all of `d`, each at least 16."""
+    """Return the height and the width of a tile for all of `d`; each is at least 16."""
     return max(16, next_power_of_2(d.size(0))), max(16, next_power_of_2(d.size(1)))
 
 
@@ -81,7 +81,7 @@ def choose(which, a, a_2, a_3, a_4):
 
 @triton.jit
 def load_grad(table, grad, place, shown, gated):
-    """Load the gradient of a table, times the sigmoid's derivative if `gated`."""
+    """Load a tile of a table's gradient, times the sigmoid's derivative if `gated`."""
     back = widened(tl.load(grad + place, mask=shown, other=0.0))
     value = widened(tl.load(table + place, mask=shown & gated, other=0.0))
     return tl.where(gated, back * value * (1 - value), back)
@@ -96,7 +96,8 @@ def _tables(
     """Compute some columns of a table.
 
     `ADDED` is 1 if the first Linear has no bias and no sigmoid, and 0 otherwise. The
-    first table has `first` columns, and each other table `last`. `d` is [size, inner].
+    first table has `first` columns, and every other table has `last` columns. `d` is
+    [size, inner].
     """
     which = tl.program_id(1)
     gated = which >= ADDED
@@ -129,9 +130,9 @@ def _backward(
     ADDED: tl.constexpr, TABLES: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of some weight rows of one Linear.
+    """Compute the gradients of some rows of the weight of one Linear.
 
-    The last program computes the gradient of `d` instead.
+    One further program computes the gradient of `d`.
     """
     which = tl.program_id(1)
     row, h = tl.arange(0, ROWS), tl.arange(0, INNER)

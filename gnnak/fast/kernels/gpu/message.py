@@ -28,8 +28,8 @@ from gnnak.fast.kernels.records import Edges, Lifted, Moments
 from gnnak.subgraphs.groups import Groups
 
 MANY = 16
-"""Rows per program in the backward pass if all edges share one state. A large number
-limits the memory of the partial gradients of this state, one for each program."""
+"""Rows per program in the backward pass if all edges share one state. Every program
+computes a partial gradient of this state, so that fewer programs need less memory."""
 
 
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
@@ -49,7 +49,10 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return kernel arguments c, table, node, rows and LIFTED, and an empty output."""
+    """Return five kernel arguments that describe `c`, and a new tensor for the output.
+
+    The arguments are `c`, `table`, `node`, `rows` and `LIFTED`, as in `load_state`.
+    """
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))
@@ -58,7 +61,7 @@ def read_states(
 
 @triton.jit
 def find_state(node, rows, j, live, LIFTED: tl.constexpr):
-    """Return the row numbers in `c` and in the table for the state of node copy `j`.
+    """Return the arguments `at` and `hop` of `load_state` for node copy `j`.
 
     Nothing is read where `live` is False.
     """
@@ -71,10 +74,10 @@ def find_state(node, rows, j, live, LIFTED: tl.constexpr):
 
 @triton.jit
 def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
-    """Load the columns `column` of the state of a node copy.
+    """Load some columns of the state of a node copy; `column` has their numbers.
 
-    If `LIFTED`, `c` has a row per node, and the state is row `at` of `c` plus row `hop`
-    of the table. Else `c` has a row per node copy, and the state is row `at` of `c`.
+    If `LIFTED`, `c` has a row per node. The state is the sum of row `at` of `c` and row
+    `hop` of `table`. Otherwise, the state is row `at` of `c`.
     """
     value = widened(tl.load(c + at * width + column, mask=inside, other=0.0))
     if LIFTED:
@@ -84,7 +87,10 @@ def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
 
 @triton.jit
 def find_edge(edge, at, live, SAME: tl.constexpr):
-    """Return the edge of an edge copy; if all edges have the `SAME` state, return 0."""
+    """Return the edge of the graph that edge copy `at` stands for.
+
+    If all edges have the `SAME` state, the edge does not matter, and 0 is returned.
+    """
     if SAME:
         return at * 0
     return tl.load(edge + at, mask=live, other=0)
@@ -92,7 +98,7 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 
 @triton.jit
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
-    """Load the columns `column` of an edge's state, which is row `of` of `e`.
+    """Load some columns of the state of edge `of`; `column` has their numbers.
 
     If all edges have the `SAME` state, return `same`, which holds this state.
     """
@@ -140,9 +146,10 @@ def to_copies(
     grad_eps, grad_e, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`.
+    """Compute `each` rows of the gradient of `c`.
 
-    If all edges have the `SAME` state, also compute the rows' share of its gradient.
+    Also compute what these rows contribute to the gradient of `eps` and, if all edges
+    have the `SAME` state, to the gradient of this state.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -236,7 +243,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`."""
+    """Backward pass of `messages`; see `plain.messages_backward`."""
     c, *lifting, is_lifted, grad_c = read_states(c)
     rows, width = grad_c.shape
     same = edges.by_edge is None
@@ -269,8 +276,8 @@ def _backward(
 ):  # fmt: skip
     """Compute the gradient of `c` if `program_id(2)` is 0, and of `e` if it is 1.
 
-    If all edges have the `SAME` state, all programs compute the gradient of `c`, and
-    with it partial gradients of this state.
+    If all edges have the `SAME` state, every program computes rows of the gradient of
+    `c`, and a partial gradient of this state.
     """
     if SAME or tl.program_id(2) == 0:
         if tl.program_id(0) < count:
@@ -288,7 +295,7 @@ def _backward(
 COPIES = 128
 """Number of node copies whose degrees one program of `_gcn_scale` counts."""
 PARTS = 2048
-"""Approximate upper limit of the number of programs that share the rows of a sum."""
+"""Approximate upper limit of the number of programs among which rows are divided."""
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
@@ -380,7 +387,7 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments]:
-    """Compute the messages of `plain.pair_sum`, [f, c], and their column statistics."""
+    """Compute `plain.pair_sum`. Returns the sums, [f, c], and column statistics."""
     rows, width = edges.edge.numel(), at_target.size(1)
     out, (count, steps) = at_target.new_empty(rows, width), parts(rows, SUMMED, PARTS)
     partial = out.new_empty(2, count, width, dtype=sum_dtype(out))
@@ -410,7 +417,7 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Compute the gradient of `pna_pool` with respect to `message`, [f, c]."""
+    """Return the gradient of the messages in `pna_pool`, [f, c]."""
     width = message.size(1)
     out = message.new_zeros(message.shape)  # Zero for padding rows.
     _pna_to_rows[tiles(len(groups), GROUPS, width)](

@@ -1,6 +1,7 @@
 """Matrix products and sums over the node pairs of each graph in PPGN, in Triton.
 
-In shapes, p is the number of node pairs, and w the number of channels.
+In shapes, p is the number of node pairs, and w the number of channels. A pair (i, j)
+has the state X_ij, which is a row of a tensor [p, w].
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from gnnak.nn.base.ppgn import NodePairs
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
-    """Pool pair states X to nodes i: [X_ii, sum of X_ij over j != i], [n, 2w]."""
+    """Return [X_ii, sum of X_ij over j != i] for each node i, [n, 2w]."""
     n, width = pairs.first.numel(), x.size(1)
     out = x.new_empty(n, 2 * width, dtype=dtype)
     _pool_pairs[tiles(n, GROUPS, width)](
@@ -36,7 +37,7 @@ def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) ->
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the gradient of `pool_pairs` with respect to `x`, [p, w]."""
+    """Return the gradient of the pair states in `pool_pairs`, [p, w]."""
     n, width = pairs.first.numel(), grad.size(1) // 2
     out = grad.new_empty(pairs.num_pairs, width)
     _pool_pairs_backward[tiles(n, GROUPS, width)](
@@ -48,11 +49,12 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Return the nodes and columns of this program, and masks of those that exist.
+    """Find the tile of this program: some nodes and some columns.
 
-    Also returns three values per node: the row of the node's first pair, the node's
-    index in its graph, and the graph's number of nodes. The last result is the number
-    of nodes of the largest of these graphs.
+    The first results are the indices of the nodes and of the columns, and two masks of
+    those that exist. Then come three values per node: the row of its first pair, its
+    index in its graph, and the number of nodes of the graph. The last result is the
+    largest of these numbers of nodes.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -108,8 +110,7 @@ def _pool_pairs_backward(
 
 
 CHANNELS = {8: 64, 16: 16}
-"""Maps the number of rows (and of columns) of a tile to its largest number of
-channels."""
+"""Largest number of channels of a tile, for tiles of 8 x 8 and of 16 x 16 pairs."""
 WARPS = 4
 STAGES = tl.constexpr(4)
 """Number of loop iterations whose loads overlap (Triton's `num_stages`)."""
@@ -126,7 +127,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
+    """Backward pass of `pair_product`; see `plain.pair_product_backward`."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -134,7 +135,7 @@ def pair_product_backward(
 
 
 def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> None:
-    """Run a kernel for all graphs; `values`, [p, w] each, are its first arguments."""
+    """Run a kernel for all graphs; its first arguments are `values`, [p, w] each."""
     width = values[0].size(1)
     for start, nodes, count, side in _launches(pairs):
         channels = min(CHANNELS[side], next_power_of_2(width))
@@ -145,7 +146,11 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
 
 
 def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-    """Group graphs by number and size of tiles; yield each group's launch arguments."""
+    """Group the graphs whose matrices have tiles of the same number and size.
+
+    Yields for each group: the first row and the number of nodes of each graph, the
+    number of tiles along one side of a matrix, and the number of rows of a tile.
+    """
     first = last = 0
     of_last: tuple[int, int] | None = None
     for size, count in [*pairs.sizes, (0, 0)]:
@@ -161,8 +166,8 @@ def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
     """Find this program's tile: rows i, columns k and some channels of one graph.
 
-    Returns the number of nodes n of the graph, then i, k and the channels, then the
-    offsets of the graph's entries (0, 0) and (i, k) in a tensor [p, w] of node pairs.
+    Returns the number of nodes n of the graph; i, k and the channels; and the offsets
+    of the entries (0, 0) and (i, k) of the graph's matrix in a tensor [p, w].
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]
@@ -237,7 +242,7 @@ def _pair_product_backward(
 
 
 def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute `pool_pairs` of the products of `left` and `right`, [n, 2w]."""
+    """Multiply `left` and `right`, and pool the product by `pool_pairs`, [n, 2w]."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     out = left.new_empty(n, 2 * width)
@@ -251,7 +256,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
+    """Backward pass of `pool_product`; see `plain.pool_product_backward`."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
@@ -264,7 +269,7 @@ def pool_product_backward(
 
 
 def _row_sums(x: Tensor, pairs: NodePairs) -> Tensor:
-    """Sum the states of the pairs (i, j) of each node i; sort the nodes by `rank`."""
+    """Return, in row `rank[i]`, the sum of the states of all pairs (i, j) of node i."""
     pooled = pool_pairs(x, pairs, sum_dtype(x)).unflatten(1, (2, -1))
     return by_rank(pooled.sum(dim=1), pairs)
 
@@ -276,8 +281,7 @@ def _pool_product(
 ):  # fmt: skip
     """Compute the rows of `pool_product` for `GROUPS` nodes.
 
-    `sums` is the result of `_row_sums` for `right`; `rank` is the index of each node if
-    nodes are sorted by `start`.
+    `sums` points to `_row_sums(right, pairs)`, and `rank` to `NodePairs.rank`.
     """
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
@@ -311,7 +315,7 @@ def _pool_product_backward(
 ):  # fmt: skip
     """Compute gradients of `left` and `right` at the pairs (i, j) of `GROUPS` nodes i.
 
-    `grad` points to the gradients of all nodes, sorted by `rank`.
+    `grad` points to the gradients of all nodes; row `rank[i]` belongs to node i.
     """
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C

@@ -36,7 +36,10 @@ many programs."""
 def norm_constants(
     h: Tensor, norm: Any, real: Tensor | None, moments: Moments | None = None
 ) -> NormConstants:
-    """Compute the `NormConstants` of `norm` for `h`, [m, c]; use `moments` if set."""
+    """Compute the `NormConstants` with which `norm` normalises `h`, [m, c].
+
+    `moments` are the column statistics of `h`. If None, they are computed first.
+    """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
     rows, width = h.shape
@@ -57,7 +60,7 @@ def norm_constants(
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
-    """Compute mean and squared deviations of each column, for each block of rows."""
+    """Compute the column statistics of `h`, for each block of rows."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(2, count, width, dtype=sum_dtype(h))
@@ -136,7 +139,7 @@ def _combine(
 ):  # fmt: skip
     """Merge the statistics of all blocks, and update the norm's running statistics.
 
-    `out` receives scale, shift, mean and reciprocal standard deviation of each column.
+    `out` receives four rows: scale, shift, mean and reciprocal standard deviation.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
@@ -189,7 +192,7 @@ def _combine(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Compute only the rows `index` of `norm_act`; if `ones`, append `BIAS_COLUMN`."""
+    """Compute some rows of `norm_act`, as `plain.norm_act_at` does."""
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
     appended = len(BIAS_COLUMN) if ones else 0
@@ -281,7 +284,7 @@ def _normed_at(
 def norm_act(
     h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
 ) -> Tensor:
-    """Return `residual + ReLU(scale h + shift)`, [m, c], in one pass over memory."""
+    """Compute `residual + ReLU(norm(h))`, as `plain.norm_act` does, in one pass."""
     rows, width = h.shape
     out = (h if residual is None else residual).new_empty(rows, width)
     adds, padded = residual is not None, k.of_batch and k.real is not None
@@ -321,14 +324,14 @@ def _norm_act(
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c]."""
+    """Backward pass of `norm_act`; see `plain.norm_act_backward`."""
     sums, into = norm_grad_sums(grad, h, k, relu), h.new_empty(h.shape)
     norm_grad_rows(grad, h, k, sums, relu, into)
     return into, sums[1], sums[0]
 
 
 def norm_grad_sums(grad: Tensor, h: Tensor, k: NormConstants, relu: bool) -> Tensor:
-    """Return the gradients of the norm's bias and weight in `norm_act`, [2, c]."""
+    """Return the gradients of the norm's bias (row 0) and weight (row 1), [2, c]."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
@@ -348,10 +351,10 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Write the gradient of the input `h` of `norm_act` to `into`, [m, c].
+    """Write the gradient of `h`, the input of `norm_act`, to `into`, [m, c].
 
-    `sums` has the gradients of bias and weight, [2, c]. If `s` is not None, the output
-    of the ReLU is written to `s`.
+    `sums` is the result of `norm_grad_sums`. If `s` is not None, the output of the ReLU
+    is written to `s`.
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
@@ -371,7 +374,7 @@ def _norm_sums(
     grad, h, stride, scale, shift, mean, rstd, partial, rows, width, steps,
     RELU: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Sum the gradients of the norm's weight and bias over one block of rows."""
+    """Add up what one block of rows contributes to the gradients of weight and bias."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

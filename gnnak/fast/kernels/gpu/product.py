@@ -123,7 +123,7 @@ INTERPRETED = tl.constexpr(interprets_triton())
 
 @triton.jit
 def dot(left, right, PRECISION: tl.constexpr):
-    """Multiply two tiles; Triton's interpreter, which lacks bfloat16, uses float32."""
+    """Multiply two tiles. Triton's interpreter, without bfloat16, uses float32."""
     if INTERPRETED:
         left, right = widened(left), widened(right)
     return tl.dot(left, right, input_precision=PRECISION)
@@ -136,13 +136,13 @@ def multiply(
     NORMED: tl.constexpr, MASKED: tl.constexpr, HAS_NARROW: tl.constexpr,
     PRECISION: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """Compute two tiles of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
+    """Compute two tiles of `s @ matrix.T`.
 
-    The rows of s are computed while they are loaded; they are never stored. `matrix`
-    has the dtype of `h`; the results are float32 or float64. `wide` and `narrow` are
-    the columns of the two tiles. If not `HAS_NARROW`, the second tile is zero. The
-    product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as in
-    `normed_tile`.
+    If `NORMED`, s is ReLU(scale h + shift), and otherwise h. The rows of s are computed
+    when they are loaded, and never stored. `matrix` has the dtype of `h`; the results
+    are float32 or float64. `wide` and `narrow` are the columns of the two tiles. If not
+    `HAS_NARROW`, the second tile is zero. The product sums over `depth` columns, `K` at
+    a time. `MASKED` is as in `normed_tile`.
     """
     kind = h.dtype.element_ty
     of_wide = widened(tl.zeros([row.shape[0], wide.shape[0]], dtype=kind))
@@ -187,7 +187,7 @@ FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
 """Tile sizes for products with few and with many rows. With many rows, small tiles
 suffice: there are enough programs to hide memory latency."""
 MANY_ROWS = 2**16
-"""Products with at least this many rows use the tile size `MANY`, others `FEW`."""
+"""`MANY` is for products with at least this many rows, and `FEW` for all others."""
 
 
 def norm_linear(
@@ -197,7 +197,11 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute `plain.norm_linear` and, unless `is_separate(h)`, column statistics."""
+    """Compute `s matrix^T + offset`, as `plain.norm_linear` does.
+
+    Returns the result, [m, c'], and its column statistics. The statistics are None if
+    `is_separate(h)`.
+    """
     if is_separate(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
@@ -292,10 +296,7 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
-
-    `plain.norm_linear_backward` explains s and the arguments.
-    """
+    """Backward pass of `norm_linear`; see `plain.norm_linear_backward`."""
     grad = grad.contiguous()
     if is_separate(h):
         grad_s = grad @ matrix.to(grad.dtype)
@@ -315,7 +316,10 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the Linear's input, [m, c], and of norm bias and weight."""
+    """Return the gradient of the Linear's input, [m, c], and norm gradients, [2, c].
+
+    The norm gradients are those of the bias (row 0) and of the weight (row 1).
+    """
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)
@@ -341,9 +345,9 @@ def _product_to_rows(
     ADDS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one block of the gradient of s, and sums for the norm's gradients.
+    """Compute one block of the gradient of s, and its share of the norm's gradients.
 
-    s is the input of the Linear: ReLU(scale h + shift), plus the residual, if any.
+    s is the input of the Linear: ReLU(scale h + shift), plus any residual.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width

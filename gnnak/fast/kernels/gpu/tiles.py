@@ -50,7 +50,11 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Return how many programs share the rows, and how many tiles each computes."""
+    """Divide rows among several programs, about `most` at most.
+
+    Returns the number of programs, and the number of tiles that each of them computes.
+    A tile has `block` rows. If `most` is None, it is `PARTS`.
+    """
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
 
@@ -70,7 +74,7 @@ def widened(value):
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return `order[k]`, with 0 where `live` is False; if not `ORDERED`, return `k`."""
+    """Return `order[k]` if `ORDERED`, else `k`; `order` is read only where `live`."""
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)
     return k
@@ -96,9 +100,9 @@ def for_all_sizes(kernel: Callable[..., None]) -> Any:
     integer arguments are 1 or divisible by 16 and which pointers are aligned to 16
     bytes. This makes kernels faster if the argument is a number of columns or a pointer
     to values. For the arguments named in `COUNTS` and `INDICES`, it would only cause
-    recompilation in the middle of training, so they are excluded. The argument `steps`,
-    the number of tiles per program, is not excluded: if it is 1, Triton removes the
-    loop over tiles.
+    recompilation in the middle of training. So there are no separate versions for
+    these. There is one for `steps` (tiles per program) equal to 1, because Triton then
+    removes the loop over tiles.
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     if interprets_triton():

@@ -8,7 +8,7 @@ this package explain the arguments. Several functions share these:
 - `k` holds the constants of a batch norm, `scale` and `shift` among them.
 - `real`, a scalar tensor, is the number of real rows; if None, no row is padding.
 - `rows`, [m], is the table row of each node copy: a table has one row per hop.
-- `grad` is the gradient of the result of the forward function.
+- `grad` is the gradient of what the forward function returns.
 """
 
 # ruff: noqa: F403 (this package is the namespace of the kernels)

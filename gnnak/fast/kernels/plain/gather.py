@@ -20,7 +20,7 @@ def lift(
     """Return the states of node copies, `[x[node] || table[rows]]`, [m, c + h].
 
     `x`, [n, c], has the states of nodes, and `table`, [t, h], the embeddings of hops.
-    If `table` is None, return `x[node]`; if `add`, return `x[node] + table[rows]`.
+    If `table` is None, return `x[node]`. If `add`, return `x[node] + table[rows]`.
     """
     copies = x.index_select(0, node)
     if table is not None:
@@ -37,8 +37,8 @@ def sum_by(
 ) -> Tensor:
     """Sum the rows of each group, [groups, c].
 
-    If `entries` is a pair (index, weight), `weight[i] * values[index[i]]` takes the
-    place of row i: the result is a sparse matrix in CSR form times `values`.
+    If `entries` is a pair (index, weight), row i is `weight[i] * values[index[i]]`
+    instead of `values[i]`. The result is then a sparse matrix times `values`.
     """
     if entries is not None:
         index, weight = entries
@@ -52,13 +52,16 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table, [size, c], from the gradient of `table[rows]`."""
+    """Return the gradient of a table, [size, c].
+
+    `values`, [m, c], is the gradient of `table[rows]`.
+    """
     values = values.to(dtype or values.dtype)
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Return the group and the row number of each row that belongs to a group."""
+    """List the rows of all groups. Returns the group and the number of each row."""
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
     row = torch.arange(key.numel(), device=counts.device)
@@ -71,9 +74,10 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum `table[rows] * values` over each group, for one or two pools, [groups, c].
+    """Sum `table[rows] * values` over each group of a pool, [groups, c].
 
-    `tables` has the gates of each pool, [t, c], or None for a pool without gates.
+    There are one or two pools. `tables` has the gates of each pool, [t, c], or None for
+    a pool without gates.
     """
     gated = [
         values if table is None else table.index_select(0, rows) * values
@@ -90,9 +94,10 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values`, [m, c], and of each table, [t, c] or None.
+    """Return the gradient of `values`, [m, c], and a list of gradients of the tables.
 
-    Unless `centroids` is None, its values are added to the gradients of roots' rows.
+    The list has one gradient per pool, [t, c], or None for a pool without gates. If
+    `centroids` is not None, its values are added to the gradients of the roots' rows.
     """
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []
@@ -109,7 +114,10 @@ def gated_sums_backward(
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Apply Linears to the embeddings of all hops, [t, h]; return tables, [t, c]."""
+    """Apply each Linear to the embeddings of all hops; gates also get a sigmoid.
+
+    `d` has the embeddings, [t, h]. Returns one table for each Linear, [t, c].
+    """
     weights, biases = linears
     added = len(weights) - len(biases)
     tables = [d @ weight.mT for weight in weights[:added]]
@@ -120,6 +128,6 @@ def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
 def hop_tables_backward(
     d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
 ) -> tuple[Tensor, HopLinears]:
-    """Compute the gradients of `d`, and of the weights and biases of the Linears."""
+    """Return the gradient of `d`, [t, h], and the gradients of all Linears."""
     _, vjp, *_ = torch.func.vjp(hop_tables, d, linears)
     return vjp(list(grads))

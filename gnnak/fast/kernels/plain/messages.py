@@ -11,7 +11,8 @@ from gnnak.subgraphs.groups import Groups
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
-    If `edges.by_edge` is None, all edges have the same state `e`, [1, w].
+    Node copy i has the state c_i, and the edge has the state e_ji. If `edges.by_edge`
+    is None, all edges have the same state `e`, [1, w].
     """
     c = c.stored() if isinstance(c, Lifted) else c
     states = e if edges.by_edge is None else e.index_select(0, edges.edge)
@@ -29,9 +30,9 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `c`, `e` and, if `with_eps`, `eps`.
+    """Return the gradients of `c`, `e` and `eps`; the last is None if not `with_eps`.
 
-    `more`, unless None, is added to the gradient of `c`.
+    If `more` is not None, it is added to the gradient of `c`.
     """
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
@@ -43,7 +44,8 @@ def messages_backward(
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) of all node copies i, [m], in float32 or float64.
 
-    d_i is 1 (for the self loop that GCN adds) + the number of edges j -> i, j != i.
+    d_i is 1, for the self loop that GCN adds, plus the number of edges j -> i with
+    j != i.
     """
     key, row = group_members(edges.by_target)
     dtype = torch.promote_types(like.dtype, torch.float)
@@ -82,9 +84,10 @@ def pair_sum(
 ) -> tuple[Tensor, Moments | None]:
     """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    r is the edge of the graph. The sum equals a Linear of the concatenated states of
-    target, source and edge: the caller has multiplied each state by its part of the
-    Linear's weight.
+    r is the edge of the graph that the copy stands for. The sum equals a Linear of the
+    concatenated states of target, source and edge: the caller has multiplied each state
+    by its part of the Linear's weight. The second result is None; the Triton version
+    returns column statistics there.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
@@ -118,6 +121,6 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Compute the gradient of the messages in `pna_pool`, [f, c]; zero at padding."""
+    """Return the gradient of the messages in `pna_pool`, [f, c]; zero for padding."""
     _, vjp, *_ = torch.func.vjp(lambda message: pna_pool(message, groups), message)
     return vjp(grad)[0]

@@ -26,7 +26,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
+    """Return the gradients before the ReLUs that computed `left` and `right`."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -70,7 +70,7 @@ def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) ->
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the gradient of `pool_pairs` with respect to `x`, [p, w]."""
+    """Return the gradient of the pair states in `pool_pairs`, [p, w]."""
     of_diagonal, of_others = grad.chunk(2, dim=1)
     order = torch.empty_like(pairs.rank)
     order[pairs.rank] = torch.arange(order.numel(), device=order.device)
@@ -82,10 +82,10 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 
 def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    r"""Compute `pool_pairs` of `pair_product` without the whole product, [n, 2w].
+    r"""Pool the result of `pair_product`, without computing all of it, [n, 2w].
 
-    With the sums of rows $r_j = \sum_k R_{jk}$, the products $P$ have the entries
-    $P_{ii} = \sum_j L_{ij} R_{ji}$ and the sums $\sum_k P_{ik} = \sum_j L_{ij} r_j$.
+    The product $P$ has the diagonal $P_{ii} = \sum_j L_{ij} R_{ji}$, and its rows have
+    the sums $\sum_k P_{ik} = \sum_j L_{ij} r_j$ with $r_j = \sum_k R_{jk}$.
     """
     found = [left.new_empty(0, 2 * left.size(1))]
     for one, two in zip(pairs.split(left), pairs.split(right), strict=True):
@@ -98,7 +98,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
+    """Return the gradients before the ReLUs that computed `left` and `right`."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))
@@ -119,5 +119,5 @@ def pool_product_backward(
 
 
 def by_rank(rows: Tensor, pairs: NodePairs) -> Tensor:
-    """Sort node states, [n, c], by the row number of each node's first pair."""
+    """Sort the rows of nodes, [n, c], by `NodePairs.first`."""
     return torch.empty_like(rows).index_copy_(0, pairs.rank, rows)

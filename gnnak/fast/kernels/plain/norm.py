@@ -65,7 +65,10 @@ def norm_act(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return rows `index` of `norm_act`; if `ones`, append `BIAS_COLUMN` to each."""
+    """Return only some rows of `norm_act` with ReLU; `index` has their numbers.
+
+    If `ones`, `BIAS_COLUMN` is appended to each of these rows.
+    """
     rows = norm_act(h, k, True, residual).index_select(0, index)
     if not ones:
         return rows
@@ -75,7 +78,7 @@ def norm_act_at(
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c]."""
+    """Return the gradients of `h`, [m, c], and of the norm's weight and bias, [c]."""
     if relu:
         grad = grad * (h * k.scale + k.shift > 0)
     grad_h, of_weight, of_bias = norm_backward(grad, h, k)
@@ -85,15 +88,15 @@ def norm_act_backward(
 def norm_backward(
     grad: Tensor, h: Tensor, k: NormConstants
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of the batch norm alone: of `h`, weight and bias.
+    """Return the gradients of `h`, weight and bias of a batch norm without a ReLU.
 
-    With x = (h - mean) * rstd over N real rows, and `grad` of the norm's output:
+    Let x = (h - mean) * rstd, and let N be the number of real rows. Then
 
     grad_bias = sum(grad), grad_weight = sum(grad * x),
     grad_h = scale * (grad - (grad_bias + x * grad_weight) / N).
 
-    The term divided by N arises because mean and rstd depend on h. It is zero for
-    padding rows, and if mean and rstd are running statistics.
+    The term divided by N arises because mean and rstd depend on h. There is no such
+    term for padding rows, nor if mean and rstd are running statistics.
     """
     normed = (h - k.mean) * k.rstd
     grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
@@ -108,7 +111,10 @@ def norm_backward(
 
 
 def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, [c], biased variance, [c], and number (at least 1) of real rows."""
+    """Return mean and biased variance of the real rows, [c], and their number.
+
+    If there are no real rows, 1 is returned as their number.
+    """
     h = h.to(torch.promote_types(h.dtype, torch.float))
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
@@ -120,14 +126,14 @@ def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]
 
 
 def _is_real(h: Tensor, real: Tensor) -> Tensor:
-    """Return a boolean mask, [m, 1]: True for the first `real` rows of `h` [m, c]."""
+    """Return a mask, [m, 1], that is True for the first `real` rows of `h`, [m, c]."""
     return (torch.arange(h.size(0), device=h.device) < real)[:, None]
 
 
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group."""
+    """Sum `gate[rows] * ReLU(scale z + shift)` over each group, [groups, c]."""
     y = torch.relu(z * k.scale + k.shift)
     if gate is not None:
         y = y * gate.index_select(0, rows)
@@ -143,9 +149,9 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of the norm's weight, the norm's bias, and `gate`.
+    """Return the gradients of the norm's weight, of the norm's bias, and of `gate`.
 
-    The gradient of `z` is written to `into`.
+    The last is None if `gate` is None. The gradient of `z` is written to `into`.
     """
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
@@ -183,12 +189,11 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
+    """Return four gradients: of the norm's weight and bias, of s, and of `matrix`.
 
     s is the input of the Linear: ReLU(norm(h)), plus a residual if there is one.
-    Without a residual, the argument `s` is None. `more` is a further gradient of the
-    rows of s that belong to roots. The gradient of `h` is written to `into`, which may
-    be `h`.
+    Without a residual, the argument `s` is None. The roots' rows of s get a further
+    gradient, `more`. The gradient of `h` is written to `into`, which may be `h`.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix.to(grad.dtype)
