@@ -235,7 +235,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """For each node, switch the graph to isolate the node, then remove the node."""
+    """Return one graph per node: switched to isolate this node, and without it."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -245,7 +245,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Switch `matrix` in all ways in which every row sum becomes `value`."""
+    """Return all switched forms of `matrix` in which every row sums to `value`."""
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
     space = vectors[:, np.abs(values - value) < 1e-6]
