@@ -100,7 +100,7 @@ def _of_process() -> list[int]:
 
 
 def getrlimit(name: str) -> int | None:
-    """Return a limit of this process in bytes; None if there is none, or on Windows."""
+    """Return a limit of this process in bytes; None if not set, and on Windows."""
     if resource is None:
         return None
     limit = resource.getrlimit(getattr(resource, name))[0]
@@ -184,8 +184,8 @@ class CopyLimit:
         """Raise `SizeError` if `copies` exceeds the limit.
 
         `about` and `what` are words for the message: "at least 9 node copies". If
-        `about` is "about", `copies` is an estimate and may be `MARGIN` times the limit.
-        `advice` ends the message.
+        `about` is "about", `copies` is an estimate, and may be up to `MARGIN` times the
+        limit. `advice` ends the message.
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return
