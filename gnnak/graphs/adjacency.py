@@ -32,7 +32,7 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where the neighbours of each node start, and how many there are."""
+        """Return where each node's neighbours start in `self.node`, and how many."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 
@@ -129,7 +129,7 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return each node's weakly connected component, [n], and how many there are."""
+    """Return each node's weakly connected component, [n], and the component count."""
     source = torch.cat([edge_index[0], edge_index[1]])
     target = torch.cat([edge_index[1], edge_index[0]])
     label = torch.arange(num_nodes, device=edge_index.device)

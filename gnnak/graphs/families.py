@@ -292,7 +292,8 @@ def srg16() -> list[Graph]:
 def srg25() -> list[Graph]:
     """Return the 15 strongly regular graphs srg(25, 12, 5, 6), the data set SR25.
 
-    There are 25 nodes of degree 12; adjacent nodes have 5 common neighbours, others 6.
+    There are 25 nodes of degree 12. Two adjacent nodes have 5 common neighbours, two
+    nodes that are not adjacent have 6.
     """
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph_of_matrix(descendants(s)[i]) for s, points in chosen for i in points]

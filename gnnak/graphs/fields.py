@@ -16,7 +16,7 @@ Record = TypeVar("Record", bound=Any)
 def moved(
     record: Record, device: torch.device | str | int, non_blocking: bool = False
 ) -> Record:
-    """Copy a dataclass, with `to` called on each field that has this method."""
+    """Move a dataclass to a device: call the method `to` of each field that has it."""
     there = {}
     for each in fields(record):
         if hasattr(value := getattr(record, each.name), "to"):
@@ -77,7 +77,7 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` is None or a tensor with the given rows.
+    """Raise `GraphError` unless `value` is None, or a tensor with `rows` rows.
 
     If `columns`, the tensor must be a matrix. For error messages, `owner` names what
     has one row each, such as "node".

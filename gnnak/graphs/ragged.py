@@ -8,7 +8,7 @@ from torch import Tensor
 def pointers(counts: Tensor) -> Tensor:
     """Return the row pointer of rows with `counts` entries each, [..., rows + 1].
 
-    It has 0 first, and then the cumulative sums of `counts`.
+    The row pointer is 0, followed by the cumulative sums of `counts`.
     """
     start = counts.new_zeros(*counts.shape[:-1], counts.size(-1) + 1)
     torch.cumsum(counts, -1, out=start[..., 1:])
@@ -41,7 +41,7 @@ def ragged_ranges_to(
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return each entry's range number r, and its value `shift[r] + position`."""
+    """Concatenate ranges of integers. An integer is its position plus `shift`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -85,7 +85,7 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
 
 
 def sorted_values(values: Tensor) -> Tensor:
-    """Return the integers `values`, [m], in increasing order."""
+    """Return integers in increasing order."""
     if values.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.sort(values).values
     return torch.from_numpy(np.sort(values.numpy()))
@@ -99,7 +99,7 @@ def distinct(values: Tensor) -> Tensor:
 
 
 FEW = 1 << 12
-"""`sort_pairs` uses `torch.sort` for fewer pairs, since it needs fewer operations."""
+"""For fewer pairs, `sort_pairs` uses `torch.sort`, which needs fewer operations."""
 
 
 def sort_pairs(

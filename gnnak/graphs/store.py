@@ -322,7 +322,7 @@ def with_new_edges(
     """Replace the edges of a store.
 
     `graph`, [e], is the graph that each new edge is in. Each new edge gets the
-    attributes of the old edge `origin`, [e]. If `origin` is None, it gets none.
+    attributes of the old edge `origin`, [e]. If `origin` is None, there are none.
     """
     counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
     return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
@@ -366,7 +366,10 @@ def is_one_way(store: GraphStore) -> bool:
 
 
 def two_way_edges(store: GraphStore) -> Tensor:
-    """Return, for each pair of opposite edges, the edge to the lower node number."""
+    """Return the positions of edges that have a reverse edge.
+
+    Of an edge and its reverse, only the one to the lower node number is returned.
+    """
     first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
     source, target = store.edge_index + first
     size = int(store.node_ptr[-1])

@@ -79,8 +79,8 @@ def refusing(
 ) -> Iterator[None]:
     """Context manager: turn errors into a `FileFormatError` with the text `told`.
 
-    If `kinds` are given, only errors of these classes are turned. If `reason`, the text
-    of the original error is appended.
+    If `kinds` are given, this is only done to errors of these classes. If `reason`, the
+    text of the original error is appended.
     """
     try:
         yield

@@ -176,7 +176,7 @@ def _rows(
 ) -> list[list[list[float]]]:
     """Return four tables, each with the values of the attributes in one of `names`.
 
-    They have one row per node, per edge, for the graph, and again per node.
+    Their rows are the nodes, the edges, the graph, and again the nodes.
     """
     nodes = [(f"node {n!r} of {where}", data) for n, data in graph.nodes(data=True)]
     edges = [(f"edge {(s, t)!r} of {where}", d) for s, t, d in graph.edges(data=True)]
@@ -199,7 +199,10 @@ def _row(
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Convert rows of values to an int64 or float32 tensor; to None without `names`."""
+    """Convert rows of values to an int64 or float32 tensor.
+
+    If `names` is None, the result is None.
+    """
     if names is None:
         return None
     if not rows:

@@ -125,8 +125,8 @@ def from_pyg(
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
     Features with one dimension, [n] or [e], become one column, [n, 1] or [e, 1]. Other
-    fields (`pos`, `edge_weight`, masks, ...) are ignored unless you name them.
-    All graphs must have the same fields. `GraphError` names the first wrong graph.
+    fields (`pos`, `edge_weight`, masks, ...) are ignored unless you name them. All
+    graphs must have the same fields. `GraphError` names the first wrong graph.
 
     Args:
         data_list: A list or PyG `Dataset` of graphs with the same fields, numbers of
@@ -340,7 +340,7 @@ class Attributes:
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
     """Return the positions of some graphs' rows, on the store's device.
 
-    `host` and `there` both have the graphs, on the CPU and on the store's device.
+    `host` and `there` are the indices of the graphs, on the CPU and on this device.
     """
     if axis == "graphs":
         return there
@@ -477,7 +477,7 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs. Fields of `STORED` are here if their rows are as said there."""
+    """The graphs. They have the fields in `STORED` whose rows are as stated there."""
     attributes: Attributes = field(default_factory=Attributes)
     """All other fields of the graphs."""
     kind: type | None = None

@@ -87,7 +87,7 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GraphRows:
-    """Graphs from a file or a list, one per row. Bad rows (`bad`) have no graph."""
+    """Graphs from a file or a list, one per row. The rows in `bad` have no graph."""
 
     store: GraphStore
     """The g graphs of all rows that are not bad, in the order of the rows."""
