@@ -60,7 +60,7 @@ def estimated_sizes(
     most: int = 1000,
     seconds: float | None = None,
 ) -> Sizes:
-    """Estimate the numbers of copies, as `sampled_sizes` does, for an extractor.
+    """Estimate how many copies all subgraphs of an extractor have; see `sampled_sizes`.
 
     >>> from gnnak.subgraphs.egonets import EgoNets
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
@@ -164,7 +164,6 @@ def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None
 
 
 def extraction_bytes(sizes: Sizes, _: bool = False) -> float:
-    """Return the memory, in bytes, that extraction needs."""
     return BYTES_PER_COPY * sizes.total
 
 

@@ -19,8 +19,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
 PART = "gnnak_part"
-"""Name of the attribute of an `edge_index` that is a part of a larger graph, and to
-which no subgraphs are attached."""
+"""An `edge_index` has this attribute if it is a part of a larger graph, and if no
+subgraphs are attached to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +54,9 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or the tensor changed.
 
-    On a GPU, comparing edges synchronises. So only the version counter is checked there
-    during a capture, or if the caller has `compared` the edges of these subgraphs
-    before.
+    On a GPU, comparing edges synchronises. So edges there are not compared during a
+    capture, and not for the subgraphs `compared`, whose edges the caller has already
+    compared. The tensor's version counter is always checked.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:

@@ -39,7 +39,7 @@ memory in use that Linux frees on demand."""
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return the number of bytes that are free on a device, or None if unknown.
+    """Return the number of bytes that are free on a device; None if it is unknown.
 
     On a GPU, this includes memory that PyTorch has reserved but not allocated. On a
     CPU, it is the available memory of the machine, of the container or of this process
@@ -65,7 +65,7 @@ def check_free(needed: float, device: torch.device, what: str, advice: str) -> N
 
 
 def _of_machine() -> int | None:
-    """Return the available memory of this machine in bytes, or None if unknown."""
+    """Return the available memory of this machine in bytes; None if it is unknown."""
     available = _entries(MEMINFO).get("MemAvailable:")
     if available is not None:
         return 1024 * available

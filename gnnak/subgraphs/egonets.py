@@ -92,9 +92,9 @@ class EgoNets(WithRadius):
     `1 + num_hops * max_neighbors` nodes; see `capped_egonets`. If None, egonets have
     all nodes."""
     seed: int | None = 0
-    """Seed of the sample: all calls return the same sample. If None, training samples
-    anew in each step, and evaluation uses a fixed seed. Ignored without
-    `max_neighbors`."""
+    """Seed of the sample. With a seed, all calls return the same sample. If None,
+    training takes a new sample in each step, and evaluation uses a fixed seed. Ignored
+    without `max_neighbors`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

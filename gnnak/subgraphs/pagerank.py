@@ -50,9 +50,9 @@ def pagerank_neighbors(
     PageRank (see `pagerank`). It has all edges of the graph between these nodes, as in
     ShaDow-GNN (Zeng et al., 2021). Of nodes with equal values, those with the lowest
     numbers are taken. A subgraph has fewer nodes if fewer have a path to the root, or
-    if the PageRank of the others is below the tolerance. `hop` is the length of the
-    shortest path to the root inside the subgraph. The result is the same in each call,
-    on each device and for any other `roots`.
+    if the PageRank of all other nodes is below the tolerance. `hop` is the length of
+    the shortest path to the root inside the subgraph. The result is the same in each
+    call, on each device and for any other `roots`.
 
     Args:
         edge_index: Directed edges, [2, e]. Parallel edges count as several neighbours.

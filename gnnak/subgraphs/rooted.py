@@ -142,7 +142,7 @@ class RootedSubgraphs(Compact):
     def derived(self) -> Derived:
         """The cache of values that are computed from the fields.
 
-        Under `torch.compile` it is empty, since writing to it would break the graph.
+        Under `torch.compile` it is empty, since writing to it causes a graph break.
         """
         if torch.compiler.is_compiling():
             return Derived()
