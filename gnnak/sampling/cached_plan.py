@@ -68,9 +68,9 @@ class CachedPlans:
     sizes: Tensor
     """[components of all graphs], int64: number of nodes of each component."""
     nodes: Tensor
-    """[5, n], int32: the fields of `Plan` that have one entry per node. The rows are
-    `component`, `by_component.order`, `held`, `near.start` and `near.count`. With
-    distances, it is [7, n], and has `distances.start` and `distances.place`, too."""
+    """[5, n] or [7, n], int32: the fields of `Plan` that have one entry per node. The
+    rows are `component`, `by_component.order`, `held`, `near.start` and `near.count`.
+    With distances, two rows follow: `distances.start` and `distances.place`."""
     near: Tensor
     """The tensors `Plan.near.place` of all graphs, concatenated."""
     hop: Tensor | None

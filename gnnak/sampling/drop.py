@@ -40,11 +40,10 @@ class SubgraphDrop:
             several subgraphs with equal scores is sampled. "random": a random one;
             "lowest": the one whose root has the lowest node number, as in the paper's
             code.
-        share: Used by "random", ignored by the others: sample this share of the roots
-            of each connected component, rounded down. Repeat this until a sample covers
-            every node, as in the paper's code. If None, or if a component is still not
-            covered after 1000 samples, sample subgraphs in random order until every
-            node is covered.
+        share: Only used by "random": sample this share of the roots of each connected
+            component, rounded down. Repeat this until a sample covers every node, as in
+            the paper's code. If None, or if a component is still not covered after 1000
+            samples, sample subgraphs in random order until every node is covered.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])

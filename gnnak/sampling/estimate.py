@@ -44,8 +44,8 @@ class Filling(Compact):
 class SampledSubgraphs(RootedSubgraphs):
     """The rooted subgraphs that SubgraphDrop has sampled from a batch.
 
-    `scale` corrects sums over the subgraphs that contain a node, for those that are
-    dropped. `filling` estimates the encodings of dropped roots.
+    Sums over the sampled subgraphs that contain a node are multiplied by `scale`, to
+    make up for dropped subgraphs. `filling` estimates the encodings of dropped roots.
     """
 
     held: Tensor = field(kw_only=True)

@@ -243,7 +243,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random subgraph, and then always one with most least-covered nodes.
+    """Sample a random subgraph, and then always that with the most least-covered nodes.
 
     Least-covered nodes are the nodes in the fewest sampled subgraphs so far. Returns a
     boolean mask of the sampled subgraphs, [s].

@@ -133,7 +133,7 @@ LARGE = 256
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What SubgraphDrop computes for a batch before it samples. It is not random."""
+    """What SubgraphDrop computes for a batch before it samples. Plans are not random."""
 
     component: Tensor
     """[n]: the connected component of each node. Components are sampled separately."""
@@ -169,7 +169,7 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute a `Plan`, with distances if `distances` is True and not `is_large`."""
+    """Compute a `Plan`. If `distances`, include distances unless it `is_large`."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     largest = int(groups.ptr.diff().max()) if count else 0
