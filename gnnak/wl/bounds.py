@@ -76,7 +76,7 @@ class Contender:
 
     test: str
     options: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `Options` by name. Fields that are not here have their default."""
+    """Values of fields of `Options`, by name. All other fields have their default."""
 
     def __post_init__(self) -> None:
         self.read()
@@ -114,8 +114,9 @@ def bound_of(
     """Return a WL test that bounds a network; raise `OptionError` if none is known.
 
     `num_hops` is the radius of the egonets. `marked` says whether the input of a
-    subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes. `kind` is the kind
-    of subgraphs. If it is None, they are egonets; without `num_hops`, whole graphs.
+    subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes. If `kind`, the kind
+    of subgraphs, is None, subgraphs are egonets. If `num_hops` is None as well, they
+    are whole graphs.
     """
     check_bound(name)
     found = find_bound(name, num_hops, marked, kind)

@@ -299,7 +299,7 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Raise `GraphError` if a label contains NaN or other than plain values."""
+    """Raise `GraphError` unless a label consists of plain values other than NaN."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

@@ -24,7 +24,10 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Mark the nodes, [n], of each graph's lowest colour that several nodes have."""
+    """Return a mask of nodes, [n].
+
+    In each graph, it marks the nodes of the lowest colour that several nodes have.
+    """
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -90,7 +93,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Number the graphs, [g]. Those with equal number and `kind` are isomorphic."""
+    """Number the graphs, [g]. Graphs of equal number and `kind` are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)

@@ -47,8 +47,8 @@ class LabResult:
 
     family: str
     contender: str
-    """The test with its options; for a network, its name and one more word: `random` or
-    `trained` for its weights, or `bound` for the test that bounds the network."""
+    """A test with its options; or the name of a network with `random` or `trained`, for
+    its weights, or with `bound`, for the test that bounds the network."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
@@ -66,7 +66,7 @@ class LabResult:
 def timed(run: Callable[[], Result]) -> tuple[Result | None, float, str]:
     """Call `run`; return its result, its run time in seconds, and an error text.
 
-    If it fails with a `GraphError`, the result is None; otherwise, the text is empty.
+    If `run` raises `GraphError`, the result is None. If not, the error text is empty.
     """
     start = perf_counter()
     try:

@@ -119,7 +119,6 @@ class PlainEmbedder(nn.Module):
         self.network = network.double().eval()
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed a batch of graphs; return one embedding per graph, [g, channels]."""
         return self.network(x, edge_index, batch=batch)
 
 

@@ -74,7 +74,7 @@ class TupleBlocks(NamedTuple):
 
     k: int
     blocks: list[tuple[Tensor, int]]
-    """For each block, the indices of its graphs, and n, the nodes of each graph."""
+    """For each block, the indices of its graphs, and n, the number of nodes of each."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
