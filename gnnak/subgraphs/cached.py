@@ -22,8 +22,8 @@ SAMPLE = 64
 CHUNK = 2**18
 """Approximate number of nodes per call of the extractor, to bound memory."""
 PAIR_CHUNK = 2**21
-"""Approximate number of node pairs per call of an extractor with structural encodings,
-which take memory for all pairs of nodes of a graph."""
+"""Approximate number of node pairs per call of an extractor with structural encodings.
+These need memory for all pairs of nodes of a graph."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

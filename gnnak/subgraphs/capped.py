@@ -39,8 +39,8 @@ def capped_egonets(
     random ones if it has more. $\mathcal{S}_h$ has all proposed nodes that are new, or
     M random ones if there are more. So an egonet has at most $1 + k M$ nodes. It has
     all edges of the graph between its nodes. `hop` is the length of the shortest path
-    to the root inside the egonet: it is at most $h$ for a node of $\mathcal{S}_h$, and
-    less than $h$ if an edge leads to a node that was sampled earlier.
+    to the root inside the egonet: it is at most $h$ for a node of $\mathcal{S}_h$. It
+    is smaller if the node has an edge to a node that was sampled before hop $h - 1$.
 
     The sample depends only on `seed`, on the order of nodes and on the graph that the
     root is in. So it is the same in each call, on each device, for any other `roots`,

@@ -140,10 +140,11 @@ def pagerank(
     Otherwise it goes to the source of a random incoming edge, or stays if there is
     none. $\pi_v(u)$ is the probability that the walk ends at $u$.
 
-    Let $d_u$ be the number of edges to $u$ (at least 1). As long as there is a node $u$
-    where walks are with a probability of more than $\epsilon d_u$, forward push
-    (Andersen, Chung and Lang, 2006) lets the walks at $u$ take a step. Of the walks
-    that are left, a share $\alpha$ ends where they are. The result $p$ satisfies
+    Let $d_u$ be the number of edges to $u$ (at least 1), and $\epsilon$ the tolerance.
+    As long as walks are at some node $u$ with a probability of more than
+    $\epsilon d_u$, forward push (Andersen, Chung and Lang, 2006) moves the walks at $u$
+    by one step. At last, a share $\alpha$ of the other walks ends where they are. The
+    result $p$ satisfies
 
     $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
 
