@@ -133,7 +133,7 @@ LARGE = 256
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What SubgraphDrop computes for a batch before it samples. Plans are not random."""
+    """What SubgraphDrop computes for a batch before it samples; it is not random."""
 
     component: Tensor
     """[n]: the connected component of each node. Components are sampled separately."""
