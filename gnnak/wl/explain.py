@@ -172,9 +172,9 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """Return the nodes that determine the colour of `node`, and its egonet's edges.
+    """Return the nodes that determine the colour of `node`.
 
-    The edges are only counted. For tests without egonets, the count is None.
+    Also returns the number of edges in its egonet; None for tests without egonets.
     """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
