@@ -143,8 +143,8 @@ def pagerank(
     Let $d_u$ be the number of edges to $u$ (at least 1), and $\epsilon$ the tolerance.
     As long as walks are at some node $u$ with a probability of more than
     $\epsilon d_u$, forward push (Andersen, Chung and Lang, 2006) moves the walks at $u$
-    by one step. At last, a share $\alpha$ of the other walks ends where they are. The
-    result $p$ satisfies
+    by one step. At last, of the walks that have not ended, a share $\alpha$ ends where
+    they are. The result $p$ satisfies
 
     $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
 
