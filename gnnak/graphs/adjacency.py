@@ -1,4 +1,4 @@
-"""Incoming edges in compressed sparse row (CSR) form, components and distances."""
+"""Neighbours in compressed sparse row (CSR) form, components, and distances."""
 
 from typing import NamedTuple
 
@@ -13,26 +13,26 @@ from gnnak.typing import check_count
 class Neighbors(NamedTuple):
     """The neighbours of every node along incoming edges, in CSR form.
 
-    The neighbours of node `v` are `node[ptr[v]:ptr[v + 1]]`, the sources of the edges
-    that end at `v`, sorted by neighbour, then by edge.
+    The neighbours of node `v` are the sources of the edges that end at `v`. They are
+    `node[ptr[v]:ptr[v + 1]]`, sorted by node number, then by edge number.
     """
 
     ptr: Tensor
     """[n + 1]: row pointer."""
     node: Tensor
-    """[e]: the neighbours of all nodes, node after node."""
+    """[e]: the neighbours of node 0, then those of node 1, and so on."""
     edge: Tensor
-    """[e]: for each entry of `node`, the column of `edge_index` with the edge."""
+    """[e]: for each entry of `node`, the edge, as a column number of `edge_index`."""
     key: Tensor
-    """[e], sorted: `v * n + u` for every neighbour `u` of `v`, so that a binary search
-    finds whether two nodes are joined."""
+    """[e], sorted: the number `v * n + u` for every neighbour `u` of every node `v`. A
+    binary search in it finds whether two nodes are joined."""
 
     @property
     def num_nodes(self) -> int:
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each node's first row in `self.node`, and its number of neighbours."""
+        """Return where each node's neighbours start in `self.node`, and how many."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 
@@ -49,7 +49,11 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
 
 
 def joined_nodes(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Return all pairs of a node and a neighbour, without directions or duplicates."""
+    """List the pairs of nodes that an edge joins in either direction.
+
+    Returns the first and the second node of each pair, sorted. Every pair is listed
+    once as (u, v) and once as (v, u).
+    """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
     return pair // max(num_nodes, 1), pair % max(num_nodes, 1)
@@ -91,7 +95,9 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 
 
 def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
-    """Return the nodes in `roots`, [s]: nodes, a mask of nodes, or None for all nodes.
+    """Check `roots`, and return them as node numbers, [s].
+
+    `roots` can be node numbers or a mask of nodes. None stands for all nodes.
 
     >>> check_roots(torch.tensor([True, False, True]), 3, torch.device("cpu"))
     tensor([0, 2])
@@ -123,7 +129,7 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return the weakly connected component of each node, [n], and their number."""
+    """Return each node's weakly connected component, [n], and the component count."""
     source = torch.cat([edge_index[0], edge_index[1]])
     target = torch.cat([edge_index[1], edge_index[0]])
     label = torch.arange(num_nodes, device=edge_index.device)
@@ -141,9 +147,9 @@ def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
 def hops_to_root(
     edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
 ) -> Tensor:
-    """Return the length of the shortest directed path from each node to any root, [n].
+    """Return the distance from each node to the nearest root, along edges, [n].
 
-    The length is -1 if there is no path of at most `max_hops` edges.
+    The distance is -1 if no path of at most `max_hops` edges leads to a root.
     """
     source, target = edge_index
     hop = torch.full((num_nodes,), -1, dtype=torch.long, device=edge_index.device)

@@ -31,7 +31,7 @@ class GraphBatch:
     edge_attr: Tensor | None
     """[e, c]: edge features; None if edges have no features."""
     y: Tensor | None
-    """Training targets: [g, ...], one row per graph, or [n, ...], one row per node;
+    """Training targets: one row per graph, [g, ...], or one row per node, [n, ...].
     None if there are no targets."""
     batch: Tensor
     """[n], int64, in 0..g-1, sorted: the index of the graph each node belongs to."""
@@ -64,7 +64,7 @@ class GraphBatch:
     def to(
         self, device: torch.device | str | int, non_blocking: bool = False
     ) -> GraphBatch:
-        """Return this batch on another device; arguments as in `Tensor.to`."""
+        """Return this batch on another device; the arguments are as in `Tensor.to`."""
         return moved(self, device, non_blocking)
 
     def __repr__(self) -> str:

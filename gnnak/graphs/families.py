@@ -235,7 +235,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """For each node, switch the graph to isolate the node, then remove the node."""
+    """Return one graph per node: switched to isolate this node, and without it."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -245,7 +245,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Switch `matrix` in all ways in which every row sum becomes `value`."""
+    """Return all switched forms of `matrix` in which every row sums to `value`."""
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
     space = vectors[:, np.abs(values - value) < 1e-6]
@@ -292,7 +292,8 @@ def srg16() -> list[Graph]:
 def srg25() -> list[Graph]:
     """Return the 15 strongly regular graphs srg(25, 12, 5, 6), the data set SR25.
 
-    There are 25 nodes of degree 12; adjacent nodes have 5 common neighbours, others 6.
+    There are 25 nodes of degree 12. Two adjacent nodes have 5 common neighbours, two
+    nodes that are not adjacent have 6.
     """
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph_of_matrix(descendants(s)[i]) for s, points in chosen for i in points]

@@ -16,7 +16,7 @@ Record = TypeVar("Record", bound=Any)
 def moved(
     record: Record, device: torch.device | str | int, non_blocking: bool = False
 ) -> Record:
-    """Return a dataclass whose fields with a method `to` are on another device."""
+    """Move a dataclass to a device: call the method `to` of each field that has it."""
     there = {}
     for each in fields(record):
         if hasattr(value := getattr(record, each.name), "to"):
@@ -25,7 +25,7 @@ def moved(
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
-    """Return `value`; raise `GraphError` if it is no tensor or not on `device`."""
+    """Check that `value` is a tensor on `device` (any device if None); return it."""
     if not isinstance(value, Tensor):
         raise GraphError(f"{name} is {kind_of(value)}; give a tensor.")
     if device is not None and value.device != device:
@@ -50,7 +50,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless each edge joins nodes in 0..n-1 of its own graph."""
+    """Raise `GraphError` if an edge has a node number that its graph does not have."""
     check_tensor("edge_index", edge_index, num_nodes.device)
     check_edge_shape(edge_index)
     total = int(num_edges.sum())
@@ -77,7 +77,11 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` is None or has one row for every `owner`."""
+    """Raise `GraphError` unless `value` is None, or a tensor with `rows` rows.
+
+    If `columns`, the tensor must be a matrix. For error messages, `owner` names what
+    has one row each, such as "node".
+    """
     if value is None:
         return
     tensor = check_tensor(name, value, device)
@@ -93,7 +97,10 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` unless a field can be concatenated along `axis`."""
+    """Raise `GraphError` unless the values of a field can be concatenated along `axis`.
+
+    If `axis` is None, they must have equal shapes.
+    """
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:
@@ -106,7 +113,7 @@ Names = str | Sequence[str]
 
 
 def listed(names: Names | None) -> Sequence[str]:
-    """Return one or more names as a sequence, which is empty for None."""
+    """Return one or more names as a sequence; for None, it is empty."""
     return (names,) if isinstance(names, str) else names or ()
 
 

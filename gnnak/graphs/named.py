@@ -22,9 +22,10 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 def four_regular_pair() -> tuple[Graph, Graph]:
     """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
 
-    The first has the edges 0-1 and 2-4, the second 0-2 and 1-4; the other edges are
-    equal. The 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so Subgraph-1-WL*
-    distinguishes the graphs (Theorem 2). The paper only shows such a pair in a figure.
+    The first graph has the edges 0-1 and 2-4, the second has 0-2 and 1-4. All other
+    edges are the same. The 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so
+    Subgraph-1-WL* distinguishes the graphs (Theorem 2). The paper only shows such a
+    pair in a figure.
     """
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]

@@ -1,4 +1,4 @@
-"""Ragged arrays: rows of different lengths in one flat tensor; sorts of integers."""
+"""Ragged arrays (rows of different lengths in one flat tensor), and sorting."""
 
 import numpy as np
 import torch
@@ -6,7 +6,10 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return 0 and the running totals of `counts`, [..., rows + 1]: a row pointer."""
+    """Return the row pointer of rows with `counts` entries each, [..., rows + 1].
+
+    The row pointer is 0, followed by the cumulative sums of `counts`.
+    """
     start = counts.new_zeros(*counts.shape[:-1], counts.size(-1) + 1)
     torch.cumsum(counts, -1, out=start[..., 1:])
     return start
@@ -15,11 +18,11 @@ def pointers(counts: Tensor) -> Tensor:
 def ragged_ranges(
     start: Tensor, count: Tensor, total: int | None = None, ptr: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
+    """Concatenate the ranges of integers `start[i], ..., start[i] + count[i] - 1`.
 
-    Returns two tensors [total]: the index `i` of each entry's range, and the entries.
-    If `total`, the sum of `count`, is None, it is computed, which synchronises with the
-    device. `ptr` is `pointers(count)`, or None if the caller has not computed it.
+    Returns the range number `i` of each integer, [total], and the integers, [total].
+    `total` is the sum of `count`. If it is None, it is computed, which synchronises
+    with a GPU. Callers that have computed `pointers(count)` can pass it as `ptr`.
     """
     if ptr is not None:
         return _shifted(start - ptr[:-1], count, total)
@@ -29,16 +32,16 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Do what `ragged_ranges` does, for ranges `stop[i] - count[i], ..., stop[i] - 1`.
+    """Concatenate the ranges `stop[i] - count[i], ..., stop[i] - 1` of integers.
 
-    `end` is the cumulative sum of `count`.
+    `end` is the cumulative sum of `count`. Returns the same as `ragged_ranges`.
     """
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return each entry's range number r, and the entries `shift[r] + position`."""
+    """Concatenate ranges of integers. An integer is its position plus `shift`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -46,7 +49,9 @@ def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, T
 
 
 def range_ends(count: Tensor) -> tuple[Tensor, int]:
-    """Return the cumulative sum of `count`, and the total as an int; this synchronises.
+    """Return the cumulative sum of `count`, and the total as an int.
+
+    On a GPU, reading the total synchronises.
 
     >>> range_ends(torch.tensor([2, 0, 3]))
     (tensor([2, 2, 5]), 5)
@@ -61,11 +66,12 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Return the rows at which to cut `work` into chunks that sum to about `limit`.
+    """Divide rows into chunks of about `limit` work, given the work of each row.
 
-    A cut is before each row that takes the running total above a multiple of `limit`.
-    In the example, the running totals are 3, 6, 9, 18 and 19. A chunk can exceed
-    `limit` by at most the work of its first row.
+    Returns the number of the first row of every chunk but the first. A chunk starts at
+    each row that takes the running total above a multiple of `limit`. In the example,
+    the running totals are 3, 6, 9, 18 and 19. A chunk can exceed `limit` by at most the
+    work of its first row.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]
@@ -79,7 +85,7 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
 
 
 def sorted_values(values: Tensor) -> Tensor:
-    """Return the integers `values`, [m], in increasing order."""
+    """Return integers in increasing order."""
     if values.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.sort(values).values
     return torch.from_numpy(np.sort(values.numpy()))
@@ -93,17 +99,18 @@ def distinct(values: Tensor) -> Tensor:
 
 
 FEW = 1 << 12
-"""For fewer pairs, `sort_pairs` uses `torch.sort`, since it takes fewer operations."""
+"""For fewer pairs, `sort_pairs` uses `torch.sort`, which needs fewer operations."""
 
 
 def sort_pairs(
     key: Tensor, key_size: int, value: Tensor | None = None, value_size: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Sort pairs of integers by key; values of equal keys must be increasing.
+    """Sort pairs (key, value) of integers by key; return the keys and the values.
 
-    Keys are in 0..key_size-1 and values in 0..value_size-1. If `value` is None, the
-    values are 0, 1, 2, .... On a CPU, each pair is packed into one integer if it fits,
-    since `sorted_values` is fast.
+    Keys are in 0..key_size-1 and values in 0..value_size-1. Before sorting, values of
+    equal keys must already be in increasing order. If `value` is None, the values are
+    0, 1, 2, .... On a CPU, each pair is packed into one integer if it fits, since
+    sorting integers is fast there.
     """
     bits = max((key.numel() if value is None else value_size) - 1, 0).bit_length()
     few = key.device.type != "cpu" or key.numel() < FEW

@@ -1,4 +1,4 @@
-"""`RealCounts`: how many graphs, nodes, edges and so on of a batch are not padding."""
+"""`RealCounts`: the numbers of graphs, nodes and edges of a batch without padding."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""The attribute of a padded PyG batch that refers to its `RealCounts`. It is not a PyG
-field, so it cannot clash with a user's field."""
+"""Name of the attribute in which a padded PyG batch stores its `RealCounts`. It is not
+a PyG field, so it cannot clash with a user's field."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class RealCounts:
     def to(
         self, device: torch.device | str | int, non_blocking: bool = False
     ) -> RealCounts:
-        """Return these counts on another device; arguments as in `Tensor.to`."""
+        """Return these counts on another device; arguments are those of `Tensor.to`."""
         return RealCounts(self.counts.to(device, non_blocking=non_blocking))
 
 

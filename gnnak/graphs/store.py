@@ -1,4 +1,4 @@
-"""`GraphStore`, a data set as flat tensors; functions for reverse edges."""
+"""`GraphStore`: many graphs as flat tensors. Also adds and removes reverse edges."""
 
 from __future__ import annotations
 
@@ -112,12 +112,13 @@ class GraphStore:
     """[2, e], int64: directed edges, graph after graph; nodes are numbered from 0 in
     each graph. Self loops and parallel edges are allowed."""
     x: Tensor | None = None
-    """[n, c]: node features, graph after graph (int64 if categorical), or None."""
+    """[n, c]: node features, graph after graph; int64 if categorical. None if nodes
+    have no features."""
     edge_attr: Tensor | None = None
-    """[e, c]: edge features in the order of `edge_index`; None if there are none."""
+    """[e, c]: edge features in the order of `edge_index`. None if edges have none."""
     y: Tensor | None = None
-    """Training targets: [g, ...], one row per graph, or, if `node_targets`, [n, ...],
-    one row per node; None if there are no targets."""
+    """Training targets: one row per graph, [g, ...], or, if `node_targets` is True, one
+    row per node, [n, ...]. None if there are no targets."""
     node_targets: bool = False
     """Whether `y` has one row per node instead of one row per graph."""
 
@@ -131,22 +132,22 @@ class GraphStore:
 
     @cached_property
     def node_ptr(self) -> Tensor:
-        """[g + 1]: position of each graph's first node, and the number of nodes."""
+        """[g + 1]: the first node of each graph, and then the total number of nodes."""
         return pointers(self.num_nodes)
 
     @cached_property
     def edge_ptr(self) -> Tensor:
-        """[g + 1]: position of each graph's first edge, and the number of edges."""
+        """[g + 1]: the first edge of each graph, and then the total number of edges."""
         return pointers(self.num_edges)
 
     @cached_property
     def counts(self) -> Tensor:
-        """[2, g], on the CPU: numbers of nodes and of edges of each graph."""
+        """[2, g], on the CPU: each graph's number of nodes and number of edges."""
         return torch.stack([self.num_nodes, self.num_edges]).cpu()
 
     @cached_property
     def _table(self) -> Tensor:
-        """[4, g]: number of nodes, number of edges, first node and first edge."""
+        """[4, g]: each graph's number of nodes and edges, its first node and edge."""
         start = self.node_ptr[:-1], self.edge_ptr[:-1]
         return torch.stack([self.num_nodes, self.num_edges, *start])
 
@@ -258,8 +259,9 @@ class GraphStore:
         """Concatenate stores into one store with the graphs of all of them, in order.
 
         Raises:
-            GraphError: If `stores` is empty, or if a field is None in one store but not
-                in another, or differs in number of columns, dtype or device.
+            GraphError: If `stores` is empty, or if the stores do not match: a field is
+                None in some of them only, or differs in its number of columns, dtype or
+                device.
         """
         stores = list(stores)
         if not stores:
@@ -293,8 +295,9 @@ def add_reverse_edges(
 ) -> tuple[Tensor, Tensor]:
     """Insert the reverse edge directly after every edge, except after self loops.
 
-    Edges in the mask `directed` [e] get no reverse edge. Returns the new edges and, for
-    each of them, the position in `edge_index` of the edge that it copies or reverses.
+    Edges for which the mask `directed`, [e], is True get no reverse edge. Returns the
+    new edges, and the origin of each new edge: the position in `edge_index` of the edge
+    that it copies or reverses.
     """
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
@@ -318,8 +321,8 @@ def with_new_edges(
 ) -> GraphStore:
     """Replace the edges of a store.
 
-    `graph`, [e], is the graph of each new edge, and `origin`, [e], the edge with the
-    attributes of each, or None if they get no attributes.
+    `graph`, [e], is the graph that each new edge is in. Each new edge gets the
+    attributes of the old edge `origin`, [e]. If `origin` is None, there are none.
     """
     counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
     return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
@@ -328,8 +331,8 @@ def with_new_edges(
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
     """Return the store with only one direction of every undirected edge.
 
-    Two opposite edges with equal attributes are an undirected edge, of which the first
-    remains. Returns None if any edge but a self loop has no reverse edge.
+    Two opposite edges with equal attributes are one undirected edge. The first of the
+    two remains. Returns None if an edge that is not a self loop has no reverse edge.
     """
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)
@@ -354,13 +357,19 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
 
 
 def is_one_way(store: GraphStore) -> bool:
-    """Return whether there are edges, but none with a reverse edge, except loops."""
+    """Return whether no edge has a reverse edge. Self loops do not count as edges.
+
+    The result is False if there are no edges.
+    """
     source, target = store.edge_index
     return bool((source != target).any()) and not two_way_edges(store).numel()
 
 
 def two_way_edges(store: GraphStore) -> Tensor:
-    """Return the positions of the edges to a lower node that have a reverse edge."""
+    """Return the positions of edges that have a reverse edge.
+
+    Of an edge and its reverse, only the one to the lower node number is returned.
+    """
     first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
     source, target = store.edge_index + first
     size = int(store.node_ptr[-1])
@@ -375,7 +384,10 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Return a number per edge, [e], equal for edges with equal ends and attributes."""
+    """Number the edges, [e]; edges with equal ends and attributes get equal numbers.
+
+    Edge directions are ignored.
+    """
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]

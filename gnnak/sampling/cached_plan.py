@@ -35,7 +35,7 @@ def sample_egonets(
     num_nodes: int,
     generator: torch.Generator | None = None,
 ) -> SampledSubgraphs:
-    """Extract and sample egonets, without computing the edges of dropped egonets."""
+    """Extract egonets and sample some of them. Dropped egonets get no edges."""
     neighbors = incoming(edge_index, num_nodes)
     sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
     limit = CopyLimit(extractor.copy_limit, edge_index.device)
@@ -47,8 +47,8 @@ def sample_egonets(
 CACHED_PAIRS = 2**26
 """Default maximal number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""Approximate number of node pairs of the graphs whose plans are computed at a time. It
-bounds the memory. Without distances, each node counts as 16 pairs."""
+"""Plans are computed for graphs with about this many node pairs at a time, to bound the
+memory. Without distances, each node counts as 16 pairs."""
 
 NODE_ROWS = 5
 """Number of rows of `CachedPlans.nodes` without distances."""
@@ -68,25 +68,25 @@ class CachedPlans:
     sizes: Tensor
     """[components of all graphs], int64: number of nodes of each component."""
     nodes: Tensor
-    """[5, n] or [7, n], int32: the fields of `Plan` that have one entry per node, one
-    field per row: `component`, `by_component.order`, `held`, `near.start`, `near.count`
-    and, only with distances, `distances.start` and `distances.place`."""
+    """[5, n] or [7, n], int32: the fields of `Plan` that have one entry per node. The
+    rows are `component`, `by_component.order`, `held`, `near.start` and `near.count`.
+    With distances, two rows follow: `distances.start` and `distances.place`."""
     near: Tensor
-    """`Plan.near.place` of all graphs, concatenated."""
+    """The tensors `Plan.near.place` of all graphs, concatenated."""
     hop: Tensor | None
-    """`Plan.distances.hop` of all graphs, concatenated; None if the strategy needs no
-    distances, or if a connected component is large (see `Plan.is_large`)."""
+    """The tensors `Plan.distances.hop` of all graphs, concatenated. None if the
+    strategy needs no distances, or if a component is large (see `Plan.is_large`)."""
     largest: int
     """Number of nodes of the largest connected component."""
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """Where the components of each graph start in `sizes`, [g + 1]."""
+        """[g + 1]: row pointer; where the components of each graph start in `sizes`."""
         return pointers(self.num_components)
 
     @cached_property
     def counts(self) -> Tensor:
-        """Numbers of nodes and of components of each graph, [2, g], on the CPU."""
+        """[2, g], on the CPU: each graph's number of nodes and of components."""
         return torch.stack([self.store.counts[0], self.num_components.cpu()])
 
     def __getitem__(self, indices: Indices) -> Plan:
@@ -144,7 +144,11 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs."""
+    """Return the fields of `CachedPlans` for the graphs of one chunk.
+
+    The fields are `num_components`, `sizes`, `nodes` and `near`. `before` has the total
+    lengths of `hop` and of `near` in the chunks before.
+    """
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     parts = counts_of(batch[groups.order[groups.ptr[:-1]]], ptr.numel() - 1)

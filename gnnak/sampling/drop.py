@@ -25,26 +25,25 @@ Strategy = Literal["random", "farthest", "min-set-cover"]
 class SubgraphDrop:
     """Sample subgraphs until each node is in at least R sampled subgraphs.
 
-    If fewer than R subgraphs contain a node, all of them are sampled. Every connected
+    If fewer than R subgraphs contain a node, all of these are sampled. Every connected
     component is sampled separately.
 
     Args:
-        strategy: How to choose the next subgraph. "random": at random; "farthest": the
-            subgraph whose root is farthest from the roots sampled so far;
-            "min-set-cover": the subgraph with the largest number of least covered
-            nodes, that is, of nodes in the fewest sampled subgraphs so far. The last
-            two start with a random subgraph.
+        strategy: How to choose the next subgraph. "random": at random. "farthest": the
+            subgraph whose root is farthest from the roots sampled so far.
+            "min-set-cover": the subgraph with the most least-covered nodes, which are
+            the nodes in the fewest sampled subgraphs so far. "farthest" and
+            "min-set-cover" start with a random subgraph.
         min_coverage: The redundancy R, the number of sampled subgraphs that must
             contain each node.
         ties: Used by "farthest" and "min-set-cover", ignored by "random": which of
             several subgraphs with equal scores is sampled. "random": a random one;
             "lowest": the one whose root has the lowest node number, as in the paper's
             code.
-        share: Used by "random", ignored by the others: sample this share of the roots
-            of each connected component, rounded down, and sample anew until every node
-            is covered, as in the paper's code. If None, or if a component is still
-            not covered after 1000 samples, sample subgraphs in random order until every
-            node is covered.
+        share: Only used by "random": sample this share of the roots of each connected
+            component, rounded down. Repeat this until a sample covers every node, as in
+            the paper's code. If None, or if a component is still not covered after 1000
+            samples, sample subgraphs in random order until every node is covered.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
@@ -96,7 +95,7 @@ class SubgraphDrop:
     def sample_mask(
         self, subgraphs: RootedSubgraphs, plan: Plan, generator: Generator | None = None
     ) -> Tensor:
-        """Sample subgraphs at random; return a boolean mask of the sampled ones, [s].
+        """Sample subgraphs at random, and return a boolean mask of them, [s].
 
         Args:
             subgraphs: The s rooted subgraphs, one for every node of the batch.
@@ -123,17 +122,18 @@ class SubgraphDrop:
         generator: Generator | None = None,
         plan: Plan | None = None,
     ) -> SampledSubgraphs:
-        """Sample subgraphs of a batch at random.
+        """Sample some of the rooted subgraphs of a batch, at random.
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
             generator: Source of randomness; PyTorch's default generator if None.
-            plan: The result of the method `plan` for this batch. If None, computed now.
+            plan: The result of the method `plan` for this batch. If None, the plan is
+                computed now.
 
         Returns:
-            The sampled subgraphs, with a matrix that estimates the encodings of the
-            roots of dropped subgraphs.
+            The sampled subgraphs, with a matrix that estimates the encodings of dropped
+            roots.
         """
         if subgraphs.real is not None:
             told = "these subgraphs are padded"
@@ -165,8 +165,8 @@ def sample_subgraphs(
             are needed are computed now.
 
     Returns:
-        The selected subgraphs, with a matrix that estimates the encodings of the roots
-        of dropped subgraphs.
+        The selected subgraphs, with a matrix that estimates the encodings of dropped
+        roots.
     """
     num_nodes = subgraphs.num_subgraphs
     copy_sampled = sampled.index_select(0, subgraphs.subgraph)
@@ -213,5 +213,5 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix with which sampled roots' encodings estimate all others."""
+    """Compute the matrix that estimates encodings of dropped roots."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

@@ -18,16 +18,16 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 class Filling(Compact):
     """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
 
-    It has q nonzero entries, in COO format. The weights of each row sum to one; the row
-    of a sampled root has a single entry, for the root's own value.
+    It is in COO format. The weights of each row sum to one. The row of a sampled root
+    has a single entry, for the root's own value.
     """
 
     node: Tensor
-    """[q]: row index, the node whose value is estimated."""
+    """[entries]: row index, the node whose value is estimated."""
     subgraph: Tensor
-    """[q]: column index, the sampled subgraph whose root's value is used."""
+    """[entries]: column index, the sampled subgraph whose root's value is used."""
     weight: Tensor
-    """[q], float64: the weight of the root's value in the mean."""
+    """[entries], float64: the weight of the root's value in the mean."""
     in_order: bool = False
     """True if the entries are sorted by the connected component of `node`; False if
     their order is unknown."""
@@ -44,23 +44,23 @@ class Filling(Compact):
 class SampledSubgraphs(RootedSubgraphs):
     """The rooted subgraphs that SubgraphDrop has sampled from a batch.
 
-    `scale` corrects sums over the sampled subgraphs that contain a node; `filling`
-    estimates the encodings of dropped roots.
+    Sums over the sampled subgraphs that contain a node are multiplied by `scale`, to
+    make up for dropped subgraphs. `filling` estimates the encodings of dropped roots.
     """
 
     held: Tensor = field(kw_only=True)
-    """[n]: number of subgraphs that contain each node, sampled or dropped."""
+    """[n]: number of all subgraphs, sampled or dropped, that contain each node."""
     covered: Tensor = field(kw_only=True)
     """[n]: number of sampled subgraphs that contain each node; at least 1."""
     filling: Filling = field(kw_only=True)
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return False: layers also estimate the states of roots that were dropped."""
+        """Return False, since layers also estimate the states of dropped roots."""
         return False
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return `held / covered`, [n], which corrects sums over the samples."""
+        """Return `held / covered`, [n], which corrects sums over sampled subgraphs."""
         return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)
 
     def _group_key(self, axis: Axis) -> GroupKey:
@@ -113,7 +113,7 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the matrix rows of the nodes one step farther from the sampled roots."""
+    """Compute the rows of the nodes one step farther away from the sampled roots."""
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

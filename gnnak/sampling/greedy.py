@@ -17,10 +17,10 @@ Ties = Literal["random", "lowest"]
 """Which of several subgraphs with equal scores is sampled: a random one, or the one
 whose root has the lowest node number."""
 Score = Callable[[Tensor, Tensor], Tensor]
-"""`score(covered, last)` returns an integer score for each subgraph, [s]; the subgraph
+"""`score(covered, last)` returns an integer score for each subgraph, [s]. The subgraph
 with the highest score is sampled next. `covered`, [n], is the number of sampled
-subgraphs that contain each node. `last`, [num_components], is the root sampled in each
-component by the last step, or -1 if it sampled none there."""
+subgraphs that contain each node. `last`, [num_components], is the root that the last
+step has sampled in each component; -1 if it sampled none there."""
 
 
 def sample_greedily(
@@ -34,8 +34,8 @@ def sample_greedily(
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
     Each step samples one subgraph in each connected component that is not covered yet.
-    The first step uses `rank` as the score. Returns a mask of the sampled subgraphs,
-    [s].
+    The first step uses `rank`, [s], as the score. Returns a mask of the sampled
+    subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -63,12 +63,15 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return ranks of all subgraphs, [s]: among equal scores, the highest rank wins."""
+    """Return the ranks, [s], that decide between subgraphs with equal scores.
+
+    The highest rank is sampled first.
+    """
     return rank if ties == "random" else subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Return the index of each group's largest score; -1 if all its scores are -inf."""
+    """Return the index of the largest score in each group; -1 if all are -inf."""
     lowest = score.new_full((num_groups,), -torch.inf)
     best = lowest.scatter_reduce(0, group, score, "amax")
     is_best = (score == best.index_select(0, group)) & (score > -torch.inf)
@@ -95,7 +98,10 @@ class Coverage:
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
-        """Count a newly sampled subgraph; return how many nodes now reach `wanted`."""
+        """Count a newly sampled subgraph, which contains `nodes`.
+
+        Returns how many nodes are now in exactly as many subgraphs as wanted.
+        """
         self.covered[nodes] += 1
         return int(np.count_nonzero(self.covered[nodes] == self.wanted[nodes]))
 
@@ -119,7 +125,8 @@ def sample_one_by_one(
 ) -> Tensor:
     """Sample like `sample_greedily`, but with a heap: faster for large components.
 
-    The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
+    The key of a subgraph in the heap is -(score * s + luck), where luck is its result
+    of `tie_ranks`. The subgraph with the smallest key is sampled next.
     """
     size = rank.numel()
     sampled = np.zeros(size, dtype=bool)
@@ -162,10 +169,10 @@ def farthest_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random root, then always the root farthest from the sampled roots.
+    """Sample a random root, and then always the root farthest from the sampled roots.
 
-    Farthest means the largest shortest-path distance, ignoring directions, to the
-    nearest sampled root. Returns a boolean mask, [s].
+    This is the root with the largest distance to the nearest sampled root. Edge
+    directions are ignored. Returns a boolean mask of the sampled subgraphs, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
@@ -204,13 +211,16 @@ class _Nearest:
         self.place = np.empty_like(self.nearest)
 
     def begin(self, nodes: Array) -> None:
-        """Begin to sample in the connected component with the nodes `nodes`."""
+        """Begin to sample in the connected component that consists of `nodes`."""
 
     def of(self, subgraphs: Array | int) -> Array:
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Search from a new root; return False, because no score becomes larger."""
+        """Update the scores for a newly sampled root. Return whether any has increased.
+
+        This is always False.
+        """
         frontier = self.root[subgraph : subgraph + 1]
         distance = 0
         while frontier.size:
@@ -233,7 +243,11 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample subgraphs greedily, by the number of least-covered nodes they contain."""
+    """Sample a random subgraph, and then always that with the most least-covered nodes.
+
+    Least-covered nodes are the nodes in the fewest sampled subgraphs so far. Returns a
+    boolean mask of the sampled subgraphs, [s].
+    """
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)
@@ -257,8 +271,8 @@ def set_cover_roots(
 class _LeastCovered:
     """Scores each subgraph by the number of least-covered nodes that it contains.
 
-    The least-covered nodes are marked. As soon as a sampled subgraph has covered the
-    last marked node, the nodes that are least covered then are marked.
+    These nodes are marked, and unmarked when a sampled subgraph contains them. When no
+    node is marked any more, the nodes that are least covered then are marked.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
@@ -278,7 +292,10 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark a sampled subgraph's nodes; return whether other nodes were marked."""
+        """Unmark the nodes of a newly sampled subgraph.
+
+        Returns whether other nodes were marked, so that scores can have increased.
+        """
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

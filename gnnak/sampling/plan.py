@@ -16,8 +16,9 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class Near:
     """The distinct neighbours of each node, ignoring edge directions, in CSR form.
 
-    The neighbours of node v are `place[start[v] : start[v] + count[v]]`: positions in
-    the connected component. Unlike a node number, a position is equal in all batches.
+    The neighbours of node v are `place[start[v] : start[v] + count[v]]`, given as
+    positions in the connected component. Unlike the number of a node, its position is
+    the same in each batch.
     """
 
     place: Tensor
@@ -28,7 +29,10 @@ class Near:
     """[n]: number of neighbours; a node with a self loop is its own neighbour."""
 
     def nodes(self, component: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-        """Return row pointers, [n + 1], and neighbours of all nodes as node numbers."""
+        """Return the neighbours of all nodes as node numbers, in CSR form.
+
+        Returns the row pointer, [n + 1], and the neighbours.
+        """
         assert groups.order is not None, "nodes are grouped by a sort"
         of, entry = ragged_ranges(self.start, self.count)
         first = groups.ptr.index_select(0, component.index_select(0, of))
@@ -49,15 +53,18 @@ def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
 
 
 MAX_PAIRS = 1 << 28
-"""Maximal number of node pairs whose distances are computed: 1 GiB of int32."""
+"""Distances are computed for at most this many pairs of nodes: 1 GiB of int32."""
 
 CHUNK = 1 << 21
-"""Approximate number of edges followed at a time, to bound the temporary memory."""
+"""The search follows about this many edges at a time, to bound the temporary memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """Distances in each component: from node u to v, `hop[start[u] + place[v]]`."""
+    """The distances between all nodes of each connected component.
+
+    The distance from node u to node v is `hop[start[u] + place[v]]`.
+    """
 
     hop: Tensor
     """[sum of squared component sizes], int32: the distances in all components."""
@@ -67,11 +74,11 @@ class PairDistances:
     """[n]: position of each node among the nodes of its component."""
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances between `first[i]` and `second[i]`, for each i."""
+        """Return, for each i, the distance between nodes `first[i]` and `second[i]`."""
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return where `hop` has the distances that `between` returns."""
+        """Return the positions in `hop` of the distances that `between` returns."""
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
@@ -98,7 +105,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Fill `table.hop`, which is -1 everywhere, by breadth-first search."""
+    """Write distances to `table.hop`, all -1 before, by breadth-first search."""
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0
@@ -126,21 +133,21 @@ LARGE = 256
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What SubgraphDrop computes for a batch before it samples, without randomness."""
+    """What SubgraphDrop computes for a batch before it samples; it is not random."""
 
     component: Tensor
-    """[n]: the connected component of each node; components are sampled separately."""
+    """[n]: the connected component of each node. Components are sampled separately."""
     num_components: int
     by_component: Groups
     """The nodes grouped by connected component."""
     largest: int
     """An upper bound on the number of nodes of a connected component."""
     held: Tensor
-    """[n]: number of subgraphs that contain each node, before any is dropped."""
+    """[n]: number of subgraphs that contain each node, before any are dropped."""
     near: Near
     distances: PairDistances | None = None
-    """Distances between nodes, for the strategy "farthest" only. None if `is_large`:
-    distances are then computed while subgraphs are sampled."""
+    """Distances between nodes. None for strategies other than "farthest", and if
+    `is_large`: distances are then computed while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
         """Return whether the function `sample_one_by_one` is used to sample.
@@ -162,7 +169,7 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute a `Plan`; with distances if `distances` and not `plan.is_large`."""
+    """Compute a `Plan`. If `distances`, include distances unless it `is_large`."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     largest = int(groups.ptr.diff().max()) if count else 0

@@ -29,7 +29,7 @@ def is_cover(
 ) -> bool:
     """Return whether every node is in at least `min_coverage` sampled subgraphs.
 
-    If fewer than `min_coverage` subgraphs contain a node, all these must be sampled.
+    If fewer than `min_coverage` subgraphs contain a node, all of these must be sampled.
 
     Args:
         subgraphs: The s rooted subgraphs.
@@ -42,9 +42,9 @@ def is_cover(
 
 
 MAX_TRIES = 1000
-"""Largest number of times that the roots of a connected component are sampled anew."""
+"""The roots of a connected component are sampled at most this many times."""
 CHECKED = 1 << 22
-"""Approximate number of node copies checked at a time, to bound the memory."""
+"""About this many node copies are checked at a time, to bound the memory."""
 
 
 def random_roots(
@@ -53,7 +53,10 @@ def random_roots(
     min_coverage: int,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until nodes are covered; return a mask, [s]."""
+    """Sample subgraphs in random order until all nodes are covered.
+
+    Returns a boolean mask of the sampled subgraphs, [s].
+    """
     held, component = plan.held, plan.component
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     rank = random_order(subgraphs, generator)
@@ -75,11 +78,11 @@ def share_roots(
     share: float,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Sample a fixed share of the roots, again and again until every node is covered.
+    """Sample a fixed share of the roots, repeatedly, until a sample covers every node.
 
-    In a component with q nodes, `int(share * q)` roots are sampled, at most `MAX_TRIES`
-    times; components that are still not covered are left to `random_roots`. Returns a
-    boolean mask, [s].
+    In each connected component, `int(share * size)` roots are sampled, where size is
+    the number of its nodes. Components that are not covered after `MAX_TRIES` samples
+    are left to `random_roots`. Returns a boolean mask of the sampled subgraphs, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
@@ -123,7 +126,11 @@ def random_order(subgraphs: RootedSubgraphs, generator: Generator | None) -> Ten
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: Generator | None
 ) -> Tensor:
-    """Return masks, [times, n], each with `quota[i]` random nodes of each group i."""
+    """Sample `quota[i]` random nodes of each group i, repeatedly.
+
+    `group`, [nodes], is the group of each node. Returns one mask of nodes per sample,
+    [times, nodes].
+    """
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)
@@ -138,9 +145,9 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count, in each row of `values` [times, m], the True entries of each group.
+    """Count the True entries of each group in each row of a matrix of bools.
 
-    `index`, [m], is the group of each column.
+    `index` is the group of each column of `values`. Returns the counts, [rows, groups].
     """
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size

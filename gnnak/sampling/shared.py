@@ -26,16 +26,16 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed
 
 MAX_CALLS = 2000
-"""Largest number of layer calls whose samples a `Replay` remembers, the latest ones."""
+"""A `Replay` remembers the samples of at most this many layer calls, the latest."""
 
 Key = tuple[int, int]
-"""Identifies a layer call: its random number (ticket), and the graph's fingerprint."""
+"""Identifies a layer call: its ticket (a random number) and the graph's fingerprint."""
 
 _LOCK = threading.Lock()
 
 
 class Sample:
-    """Random subgraphs (a weak reference), and the seed to sample them again."""
+    """A weak reference to random subgraphs, and the seed to sample them again."""
 
     def __init__(self, seed: int, subgraphs: RootedSubgraphs) -> None:
         self.seed = seed
@@ -43,7 +43,11 @@ class Sample:
 
 
 class Replay:
-    """Remembers the random subgraphs of layer calls, for activation checkpointing."""
+    """Remembers the random subgraphs of layer calls.
+
+    Activation checkpointing calls a layer again in the backward pass. The layer must
+    then use the same subgraphs as before.
+    """
 
     def __init__(self) -> None:
         self._samples: dict[Key, Sample | None] = {}
@@ -52,7 +56,7 @@ class Replay:
     def remember(self, key: Key, sample: Sample) -> None:
         """Store the sample of a layer call.
 
-        If a different sample has the same key, neither can be trusted: None is stored.
+        If another sample has the same key, neither can be trusted. None is then stored.
         """
         with self._lock:
             known = self._samples.pop(key, sample)
@@ -77,7 +81,7 @@ def draw_ticket(device: torch.device) -> int:
 
 
 def backward_task() -> int | None:
-    """Return the number of the backward pass that the calling thread runs, or None."""
+    """Return the number of the backward pass that this thread runs, if it runs one."""
     task = torch._C._current_graph_task_id()
     return None if task == -1 else task
 
@@ -85,9 +89,10 @@ def backward_task() -> int | None:
 class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
-    `full` and `plan` do not depend on randomness. `sampled` are the random subgraphs of
-    the current forward pass; `sample` has the seed to sample them again. `replayed` are
-    the random subgraphs of a layer that was recomputed.
+    `full` (all subgraphs) and `plan` (the sampling plan) do not depend on randomness.
+    `sampled` are the random subgraphs of the current forward pass, and `sample` has the
+    seed to sample them again. `replayed` are the random subgraphs of the layer that
+    activation checkpointing has recomputed last.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -111,7 +116,7 @@ class CachedGraph:
         return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
 
     def set_batch(self, batch: Tensor | None) -> None:
-        """Set the graph of each node, [n]; if it has changed, discard all subgraphs."""
+        """Set the graph of each node, [n]. If it has changed, discard all subgraphs."""
         old = self.batch
         if batch is old:
             return
@@ -149,7 +154,7 @@ class GraphCache:
         self._held = True
 
     def release(self) -> None:
-        """End `hold`: drop the graph if its `edge_index` was freed meanwhile."""
+        """End `hold`. If `edge_index` was freed meanwhile, discard the graph."""
         self._held = False
         if self._owner is not None and self._owner() is None:
             self.clear()
@@ -159,11 +164,11 @@ class GraphCache:
             self._graph.discard_sample()
 
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
-        """Return the cached graph with these edges; if there is none, cache a new one.
+        """Return the cached graph with these edges. If there is none, cache a new one.
 
-        Comparing edges synchronises on a GPU. So, during a capture, and if this forward
-        pass has `compared` edges before, edges are not compared. They count as equal if
-        they are the same tensor object, to which nothing was written.
+        Comparing edges synchronises with a GPU. So edges on a GPU are not compared
+        during a capture, and not if this forward pass has `compared` them before. They
+        then count as equal if they are the same tensor object, not written to since.
         """
         graph = self._graph
         if graph is not None and graph.has(edge_index, num_nodes, compared):
@@ -186,12 +191,12 @@ def _version(tensor: Tensor) -> int | None:
 class ThreadState(threading.local):
     """The cache and the current forward pass of one thread.
 
-    `given` are the subgraphs that the caller handed to the model, if any. `layers` has
-    the ids of the layers called so far in this forward pass. `task` is the backward
-    pass that recomputes this forward pass, if any. `compared` tells whether this
-    forward pass has compared edges with the cache, and `attached` are the attached
-    subgraphs whose edges it has compared. `is_over` tells whether the forward pass was
-    a call of the model that has ended.
+    - `given`: the subgraphs that the caller passed to the model, if any.
+    - `layers`: the ids of the layers that this forward pass has called so far.
+    - `task`: the backward pass that recomputes this forward pass, if any.
+    - `compared`: whether this forward pass has compared its edges with the cache.
+    - `attached`: the attached subgraphs with edges that it has compared, if any.
+    - `is_over`: whether the forward pass was a call of the model, and has ended.
     """
 
     def __init__(self) -> None:
@@ -201,7 +206,7 @@ class ThreadState(threading.local):
         self.start_pass()
 
     def start_pass(self) -> None:
-        """Discard what belongs to the previous forward pass."""
+        """Start a forward pass: discard the state of the previous one."""
         self.task = backward_task()
         self.compared = False
         self.attached: Attached | None = None
@@ -211,14 +216,14 @@ class ThreadState(threading.local):
 
     @property
     def trusts_versions(self) -> bool:
-        """Whether edges need not be compared again before the forward pass ends."""
+        """Whether edges, once compared, need no further comparison in this pass."""
         return self.in_model and not self.is_recomputing
 
     @property
     def is_recomputing(self) -> bool:
         """Whether activation checkpointing calls a layer again in the backward pass.
 
-        False if checkpointing calls the whole model again, like any forward pass.
+        If it calls the whole model again, this is False: it is like any forward pass.
         """
         task = backward_task()
         return task is not None and not (self.in_model and self.task == task)
@@ -228,12 +233,13 @@ class SharedSubgraphs:
     """Rooted subgraphs that all layers of a model share in one forward pass.
 
     The first layer that calls `get` extracts and samples the subgraphs, unless the
-    caller or a `GraphLoader` provides them; the other layers get the same ones.
-    Subgraphs that are not random stay in the cache while edges are equal. A forward
-    pass is a call of the model. If layers are called without a model, a forward pass
-    ends when a layer is called for the second time. Each thread has its own forward
-    passes and cache. If the layers encode slices of `max_copies` node copies, and the
-    subgraphs do not fit into memory, each layer extracts slices of them.
+    caller or a loader provides them. The other layers get the same subgraphs. Subgraphs
+    that are not random are cached until a forward pass has other edges.
+
+    A forward pass is a call of the model. If layers are called without a model, a
+    forward pass ends when a layer is called for the second time. Each thread has its
+    own forward passes and cache. If `max_copies` is set, and the subgraphs do not fit
+    into memory, each layer extracts slices of about `max_copies` node copies.
     """
 
     def __init__(
@@ -255,7 +261,7 @@ class SharedSubgraphs:
     def begin_call(
         self, _: object, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]] | None:
-        """Forward pre-hook of the model: remove and store the argument `subgraphs`."""
+        """Forward pre-hook of the model: begin a pass, and take out `subgraphs`."""
         if "subgraphs" not in kwargs:
             self.begin_pass()
             return None
@@ -314,8 +320,8 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs of a batch for this forward pass.
 
-        In evaluation, all subgraphs are returned, and a random extractor uses a fixed
-        seed. `batch`, [n], is the graph of each node; if None, there is one graph.
+        In evaluation, nothing is dropped, and a random extractor uses a fixed seed.
+        `batch`, [n], is the graph of each node. If None, there is one graph.
         """
         given = self._given(edge_index, num_nodes)
         if given is not None and self._is_usable(given, training):
@@ -338,7 +344,7 @@ class SharedSubgraphs:
             return self._sampled(graph, edge_index, generator)
 
     def _given(self, edge_index: Tensor, num_nodes: int) -> RootedSubgraphs | None:
-        """Return subgraphs from the caller or from a loader; None if there are none."""
+        """Return the subgraphs that the caller or a loader provides, if any."""
         state = self._of_thread
         if state.given is not None:
             return state.given
@@ -356,7 +362,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether subgraphs from outside can be used in this forward pass."""
+        """Return whether subgraphs of the caller or a loader fit the model's mode."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None
@@ -364,7 +370,7 @@ class SharedSubgraphs:
         return handed_in or not (sampled or self.extractor.random)
 
     def _is_mine(self, extractor: Extractor) -> bool:
-        """Return whether `extractor` is the same as the model's; if not, warn once."""
+        """Return whether `extractor` equals that of the model; if not, warn once."""
         same = same_extractor(extractor, self.extractor)
         if not same:
             mine = describe(self.extractor)
@@ -382,7 +388,7 @@ class SharedSubgraphs:
             logging.getLogger("gnnak").warning(message, *shown)
 
     def _all_of(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
-        """Return all subgraphs, without sampling; they are cached."""
+        """Return all subgraphs, without sampling, and cache them."""
         if graph.full is None and not self.extractor.random:
             given = self._given(edge_index, graph.num_nodes)
             graph.full = None if isinstance(given, SampledSubgraphs) else given
@@ -403,7 +409,7 @@ class SharedSubgraphs:
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Return the random subgraphs of this forward pass; its first layer samples."""
+        """Return the random subgraphs of this forward pass. At first use, sample."""
         if generator is not None or not self._of_thread.layers:
             if graph.sampled is None:
                 graph.sampled = self._sample(graph, edge_index, generator)
@@ -416,7 +422,7 @@ class SharedSubgraphs:
         return graph.sampled
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
-        """Return the random subgraphs that a recomputed layer used before."""
+        """Return the random subgraphs that this recomputed layer used at first."""
         sample = self._replay.find((draw_ticket(edge_index.device), graph.fingerprint))
         if sample is None:
             raise SubgraphError(

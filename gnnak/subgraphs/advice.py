@@ -1,4 +1,4 @@
-"""Estimate the size of all subgraphs, and advise if they do not fit into memory."""
+"""Estimate the size of all subgraphs; advise what to do if they do not fit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""Largest number of copies that are extracted at a time; larger subgraphs count as if
-they had so many."""
+"""At most this many copies are extracted at a time. A subgraph with more copies counts
+as if it had this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -36,7 +36,7 @@ class Sizes(NamedTuple):
     copies: float
     edge_copies: float
     roots: int = 0
-    """Number of random roots from whose subgraphs the numbers were estimated."""
+    """Number of random roots whose subgraphs were extracted for the estimate."""
 
     @property
     def total(self) -> float:
@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
         return self.copies + self.edge_copies
 
     def times(self, factor: float) -> Sizes:
-        """Return the sizes of a part, or of several graphs of this size."""
+        """Multiply both numbers of copies by `factor`."""
         return Sizes(self.copies * factor, self.edge_copies * factor, self.roots)
 
 
@@ -60,7 +60,7 @@ def estimated_sizes(
     most: int = 1000,
     seconds: float | None = None,
 ) -> Sizes:
-    """Estimate the number of copies from random roots; arguments as in `sampled_sizes`.
+    """Estimate how many copies all subgraphs of an extractor have; see `sampled_sizes`.
 
     >>> from gnnak.subgraphs.egonets import EgoNets
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
@@ -80,7 +80,7 @@ def estimated_sizes(
 def sampled_sizes(
     find: Find, num_nodes: int, device: torch.device, most: int, seconds: float | None
 ) -> Sizes:
-    """Estimate the number of copies from at most `most` random roots.
+    """Estimate the numbers of copies from the subgraphs of at most `most` random roots.
 
     `find` returns the subgraphs of some roots, or raises `SizeError` if they have more
     than `CHUNK` copies. If `seconds` is not None, no further roots are added after half
@@ -112,12 +112,12 @@ def sampled_sizes(
 
 
 SECONDS = 0.3
-"""Time to estimate the size of an alternative to egonets that do not fit."""
+"""Seconds to estimate the size of an alternative to egonets that do not fit."""
 WHOLE_SECONDS = 0.8
-"""Time to estimate the size of all egonets."""
+"""Seconds to estimate the size of all egonets."""
 SAMPLE = 64
-"""Largest number of roots whose subgraphs are extracted to estimate the size of an
-alternative; for the size of all egonets, four times as many."""
+"""The size of an alternative is estimated from at most this many roots. The size of all
+egonets is estimated from four times as many."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 CAPS = (50, 20, 10, 5)
@@ -133,21 +133,21 @@ SCOPE = (10, 10)
 SEEDS = (1024, 256, 64)
 """Values of `batch_size` that are tried."""
 COVERAGE = 3
-"""Number of sampled subgraphs that contain each node, with SubgraphDrop."""
+"""The redundancy `min_coverage` of SubgraphDrop that is tried."""
 
 SLICE = " a slice"
-"""What the memory of `max_copies` is for."""
+"""Follows the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""The options of an alternative, what its memory is for, and its sizes."""
+"""The options of an alternative, a text that follows its memory, and its sizes."""
 Cost = Callable[[Sizes, bool], float]
 """Returns the bytes that subgraphs of some sizes need. The second argument says whether
 only one layer at a time is in memory, as with `max_copies`."""
 
 
 def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None:
-    """Raise `SizeError`, with advice, if all egonets are expected not to fit.
+    """Raise `SizeError`, with advice, if all egonets probably do not fit into memory.
 
-    The check takes at most about two seconds; egonets of small graphs pass at once.
+    The check takes at most about two seconds, and hardly any time for small graphs.
     """
     if limit.given is not None or neighbors.edge.numel() < LEAST_EDGES:
         return
@@ -164,13 +164,10 @@ def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None
 
 
 def extraction_bytes(sizes: Sizes, _: bool = False) -> float:
-    """Return the memory that extraction needs."""
     return BYTES_PER_COPY * sizes.total
 
 
 def egonet_sizes(neighbors: Neighbors, num_hops: int) -> Sizes:
-    """Estimate the number of copies of all egonets."""
-
     def find(roots: Tensor) -> RootedSubgraphs:
         return egonets_of(roots, neighbors, num_hops, CopyLimit(CHUNK, roots.device))
 
@@ -192,7 +189,7 @@ def advice(
     cost: Cost,
     drop: bool = False,
 ) -> str:
-    """Return a text that names alternatives which fit into `free` bytes.
+    """Return a text with the alternatives to egonets that fit into `free` bytes.
 
     `whole` are the sizes of all egonets. `drop` says whether SubgraphDrop would help:
     it saves memory in training, but not in extraction.
@@ -216,7 +213,7 @@ def _shown(count: float) -> str:
 def _alternatives(
     neighbors: Neighbors, num_hops: int, whole: Sizes, drop: bool
 ) -> Iterator[Iterator[Alternative]]:
-    """Yield groups of alternatives, in each the best one first."""
+    """Yield groups of alternatives. The best alternative of a group comes first."""
     yield _caps(neighbors, num_hops)
     if neighbors.edge.numel() <= MOST_EDGES:
         yield _walks(neighbors)
@@ -253,7 +250,7 @@ def _walks(neighbors: Neighbors) -> Iterator[Alternative]:
 
 
 def _scopes(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
-    """Estimate the egonets in the scopes of a `RootLoader`."""
+    """Estimate the sizes of egonets in neighbourhoods sampled by a `RootLoader`."""
     hops = [Hop(neighbors, most) for most in SCOPE]
 
     def find(roots: Tensor) -> RootedSubgraphs:

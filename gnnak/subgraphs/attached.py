@@ -19,7 +19,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
 PART = "gnnak_part"
-"""Attribute of an `edge_index` without subgraphs that is a part of a larger graph."""
+"""An `edge_index` has this attribute if it is a part of a larger graph, and if no
+subgraphs are attached to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +30,13 @@ class Attached:
     subgraphs: RootedSubgraphs
     extractor: Extractor
     edges: Tensor | None
-    """A copy of the tensor; None for a padded batch, to which only gnnak writes."""
+    """A copy of `edge_index`. None for a padded batch, to which only gnnak writes."""
     version: int
-    """The tensor's version counter when the subgraphs were attached. It misses some
-    writes: in inference mode, and through `.data`, NumPy or DLPack."""
+    """The tensor's version counter when the subgraphs were attached. It does not count
+    writes in inference mode, or through `.data`, NumPy or DLPack."""
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Pickle or copy as None: the version counter of a copied tensor restarts."""
+        """Become None in pickles and copies, where tensors restart their versions."""
         return type(None), ()
 
 
@@ -53,8 +54,9 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or the tensor changed.
 
-    Comparing edges synchronises on a GPU. There, only the version counter is checked
-    during a capture, and for subgraphs whose edges the caller has `compared` before.
+    On a GPU, comparing edges synchronises. So edges there are not compared during a
+    capture, and not for the subgraphs `compared`, whose edges the caller has already
+    compared. The tensor's version counter is always checked.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -88,7 +90,7 @@ def equal_edges(one: Tensor, other: Tensor) -> bool:
 
 
 def same_extractor(one: Extractor, other: Extractor) -> bool:
-    """Return whether two extractors find the same subgraphs."""
+    """Return whether two extractors return the same subgraphs."""
     one, other = without_encodings(one), without_encodings(other)
     if isinstance(one, Limited) and isinstance(other, Limited):
         return replace(one, copy_limit=None) == replace(other, copy_limit=None)

@@ -22,8 +22,8 @@ SAMPLE = 64
 CHUNK = 2**18
 """Approximate number of nodes per call of the extractor, to bound memory."""
 PAIR_CHUNK = 2**21
-"""Approximate number of node pairs per call of an extractor with structural encodings,
-which take memory for all pairs of nodes of a graph."""
+"""Approximate number of node pairs per call of an extractor with structural encodings.
+These need memory for all pairs of nodes of a graph."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +43,7 @@ class CachedSubgraphs:
     num_edge_copies: Tensor
     """[g], int64: number of edge copies of each graph."""
     max_hop: Tensor
-    """[g], int64: the largest entry of `hop` of each graph; -1 if it has no nodes."""
+    """[g], int64: the largest entry of `hop` in each graph; -1 if it has no nodes."""
     node: Tensor
     """[m]: the node of each node copy."""
     subgraph: Tensor
@@ -53,14 +53,14 @@ class CachedSubgraphs:
     edge_index: Tensor
     """[2, f]: source and target node copy of each edge copy."""
     edge: Tensor
-    """[f]: the edge of each edge copy."""
+    """[f]: the edge of the graph that each edge copy is a copy of."""
     encodings: Mapping[Hashable, Encoded] = field(default_factory=dict, kw_only=True)
     """The structural encodings of all nodes or node copies, as returned by
     `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
 
     @cached_property
     def counts(self) -> Tensor:
-        """Numbers of nodes, edges, node and edge copies per graph, [4, g], on CPU."""
+        """[4, g], on the CPU: numbers of nodes, edges, node copies and edge copies."""
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
 
@@ -78,7 +78,7 @@ class CachedSubgraphs:
 
     @property
     def int32_bytes(self) -> int:
-        """Memory in bytes if each index took 4 bytes, as in a larger store."""
+        """Memory in bytes if each index took 4 bytes, as it may in a larger store."""
         fields = self.node, self.subgraph, self.hop, self.edge_index, self.edge
         encoded = sum(found.rows.nbytes for found in self.encodings.values())
         return 4 * sum(tensor.numel() for tensor in fields) + encoded
@@ -162,7 +162,7 @@ def cache_if_small(
 ) -> CachedSubgraphs | None:
     """Cache the rooted subgraphs of a store if they take at most `limit` bytes.
 
-    Otherwise, and if the extractor is random or the store is empty, returns None.
+    Returns None if they take more, if the extractor is random or the store is empty.
     """
     if extractor.random or not len(store):
         return None

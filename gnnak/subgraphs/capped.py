@@ -1,4 +1,4 @@
-"""Egonets with a cap: at most some sampled nodes at every distance from the root."""
+"""Capped egonets, which have only a sample of the nodes that each hop finds."""
 
 from functools import partial
 from random import Random
@@ -32,30 +32,30 @@ def capped_egonets(
     seed: int = 0,
     copy_limit: int | None = None,
 ) -> RootedSubgraphs:
-    r"""Extract egonets with at most m = `max_neighbors` sampled nodes per hop.
+    r"""Extract egonets with at most M = `max_neighbors` sampled nodes per hop.
 
     The egonet of root $v$ starts with $\mathcal{S}_0 = \{v\}$. In each of k hops, every
-    node of $\mathcal{S}_{h-1}$ proposes its neighbours (nodes with an edge to it), or m
+    node of $\mathcal{S}_{h-1}$ proposes its neighbours (nodes with an edge to it), or M
     random ones if it has more. $\mathcal{S}_h$ has all proposed nodes that are new, or
-    m random ones if there are more. So an egonet has at most $1 + k m$ nodes. It has
+    M random ones if there are more. So an egonet has at most $1 + k M$ nodes. It has
     all edges of the graph between its nodes. `hop` is the length of the shortest path
-    to the root inside the egonet: it is at most $h$ for a node of $\mathcal{S}_h$, and
-    less than $h$ if an edge leads to a node that was sampled earlier.
+    to the root inside the egonet: it is at most $h$ for a node of $\mathcal{S}_h$. It
+    is smaller if the node has an edge to a node that was sampled before hop $h - 1$.
 
     The sample depends only on `seed`, on the order of nodes and on the graph that the
     root is in. So it is the same in each call, on each device, for any other `roots`,
-    and in a batch with other graphs. If no more than m nodes are proposed in any hop,
+    and in a batch with other graphs. If no more than M nodes are proposed in any hop,
     the egonets are those of `egonets`.
 
     Args:
         edge_index: Directed edges, [2, e]. Parallel edges count as several neighbours.
         num_nodes: Number of nodes, n.
         num_hops: Number of hops, k.
-        max_neighbors: Largest number of nodes that a node proposes, and that are
-            sampled in a hop, m.
-        roots: As in `egonets`.
+        max_neighbors: M, the largest number of nodes that a node proposes, and that are
+            sampled in a hop.
+        roots: The roots of the subgraphs, as in `egonets`. If None, all nodes.
         seed: Seed of the sample.
-        copy_limit: As in `egonets`.
+        copy_limit: Upper limit on the number of copies, as in `egonets`.
 
     >>> star = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
     >>> capped_egonets(star, 6, num_hops=1, max_neighbors=2).sizes
@@ -79,7 +79,7 @@ def capped_egonets_of(
     seed: int,
     copy_limit: int | None,
 ) -> RootedSubgraphs:
-    """Extract capped egonets of the roots, [s]; other arguments as above."""
+    """Extract the capped egonets of the roots, [s], like `capped_egonets`."""
     lower = "max_neighbors, num_hops or the number of roots"
     limit = CopyLimit(copy_limit, root.device, lower)
     degree = neighbors.ptr.diff()
@@ -105,10 +105,10 @@ def _sample(
 ) -> Tensor:
     """Sample the nodes of the egonets of a few roots; see `capped_egonets`.
 
-    Returns the pairs (i, v) of root number and sampled node, as sorted integers
-    `i * n + v`, [m]. During the search, a pair is encoded as `i * 2**BITS` plus a
-    random permutation of the number of v minus that of root i. So the first pairs of a
-    root in sorted order are a random sample.
+    Returns a number `i * n + v` for each node v sampled for root number i, sorted, [m].
+    During the search, such a pair (i, v) is encoded as `i * 2**BITS` plus the randomly
+    permuted difference of v and its root. So the first pairs of a root in sorted order
+    are a random sample.
     """
     order, size = Shuffle(str(seed), BITS), neighbors.num_nodes
     number = torch.arange(root.numel(), device=root.device)
@@ -147,10 +147,11 @@ def _decoded(
 def _proposals(
     node: Tensor, root: Tensor, neighbors: Neighbors, most: int, mix: "Shuffle"
 ) -> tuple[Tensor, Tensor]:
-    """Sample at most `most` neighbours of each `node`; return rows and neighbours.
+    """Sample at most `most` neighbours of each entry of `node`.
 
     Of d neighbours, those at positions (a + b j) modulo d are taken, for j = 0, 1, ...,
-    where a is random and b is a random prime. Both depend on `root`.
+    where a is random and b is a random prime. Both depend on `root`. Returns, for each
+    sampled neighbour, the position of its node in `node`, and the neighbour.
     """
     start, degree = neighbors.rows(node)
     row, step = ragged_ranges(torch.zeros_like(start), degree.clamp(max=most))

@@ -39,7 +39,7 @@ memory in use that Linux frees on demand."""
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return the number of bytes that are free on a device, or None if unknown.
+    """Return the number of bytes that are free on a device; None if it is unknown.
 
     On a GPU, this includes memory that PyTorch has reserved but not allocated. On a
     CPU, it is the available memory of the machine, of the container or of this process
@@ -65,7 +65,7 @@ def check_free(needed: float, device: torch.device, what: str, advice: str) -> N
 
 
 def _of_machine() -> int | None:
-    """Return the available memory of this machine in bytes, or None if unknown."""
+    """Return the available memory of this machine in bytes; None if it is unknown."""
     available = _entries(MEMINFO).get("MemAvailable:")
     if available is not None:
         return 1024 * available
@@ -100,7 +100,7 @@ def _of_process() -> list[int]:
 
 
 def getrlimit(name: str) -> int | None:
-    """Return a limit of this process in bytes; None if there is none, or on Windows."""
+    """Return a limit of this process in bytes; None if not set, and on Windows."""
     if resource is None:
         return None
     limit = resource.getrlimit(getattr(resource, name))[0]
@@ -184,8 +184,8 @@ class CopyLimit:
         """Raise `SizeError` if `copies` exceeds the limit.
 
         `about` and `what` are words for the message: "at least 9 node copies". If
-        `about` is "about", `copies` is an estimate and may be `MARGIN` times the limit.
-        `advice` ends the message.
+        `about` is "about", `copies` is an estimate, and may be up to `MARGIN` times the
+        limit. `advice` ends the message.
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return

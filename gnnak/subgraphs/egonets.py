@@ -88,12 +88,13 @@ class EgoNets(WithRadius):
     """
 
     max_neighbors: int | None = None
-    """The largest number m of nodes that are sampled at each hop, so that an egonet has
-    at most 1 + k m nodes; see `capped_egonets`. If None, egonets have all nodes."""
+    """At most this many nodes are sampled at each hop, so that an egonet has at most
+    `1 + num_hops * max_neighbors` nodes; see `capped_egonets`. If None, egonets have
+    all nodes."""
     seed: int | None = 0
-    """Seed of the sample, which is the same in each call. If None, training samples
-    anew in each step, and evaluation uses a fixed seed. Ignored without
-    `max_neighbors`."""
+    """Seed of the sample. With a seed, all calls return the same sample. If None,
+    training takes a new sample in each step, and evaluation uses a fixed seed. Ignored
+    without `max_neighbors`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +125,8 @@ class EgoNets(WithRadius):
     ) -> RootedSubgraphs:
         """Extract the egonet of every node, or of `roots`.
 
-        `generator` is used only if `random` is True. Other arguments as in `egonets`.
+        `generator` is only used if `random` is True. The other arguments are those of
+        `egonets`.
         """
         k, m, limit = self.num_hops, self.max_neighbors, self.copy_limit
         if m is None:
@@ -143,7 +145,7 @@ class EgoNets(WithRadius):
         return capped_egonets_of(roots, neighbors, k, m, self.seed or 0, limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract egonets without edges, which can be found after sampling."""
+        """Extract egonets without edges. The edges can be found after sampling."""
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
         return egonets_of(root, neighbors, self.num_hops, limit, True, edges=False)

@@ -1,4 +1,4 @@
-"""Structural encodings of nodes and of pairs (root, node), and their extractor."""
+"""Structural encodings of nodes and of pairs (root, node), and how to extract them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def encode_once(
     axis: EncodingAxis,
     compute: Callable[[], Tensor],
 ) -> Tensor:
-    """Return an encoding from the cache of `subgraphs`; if missing, compute it."""
+    """Return an encoding from the cache of `subgraphs`. At first use, compute it."""
     cache = subgraphs.derived.encodings
     return cached(cache, encoding, lambda: Encoded(axis, compute())).rows
 
@@ -75,7 +75,7 @@ def rrwp(
     Args:
         subgraphs: The rooted subgraphs, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
+        batch: The graph that each node is in, [n], sorted. None if there is only one.
         num_steps: Number of steps, $K$.
 
     Returns:
@@ -105,13 +105,13 @@ def closed_walks(
     $$[\hat{A}_{uu}, (\hat{A}^2)_{uu}, \dots, (\hat{A}^K)_{uu}], \qquad
         \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
 
-    These are the weights of the walks from node $u$ to itself, in float64. $D$ has the
-    in-degrees of $A + I$.
+    These are the weights of the walks from node $u$ to itself, in float64. $D$ is the
+    diagonal matrix of the in-degrees of $A + I$.
 
     Args:
         subgraphs: The rooted subgraphs, one per node, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
+        batch: The graph that each node is in, [n], sorted. None if there is only one.
         num_steps: Number of powers, $K$.
     """
 
@@ -144,9 +144,9 @@ def _walks(
 ) -> Tensor:
     """Sum the weights of all walks from a root to a node, for each number of steps.
 
-    `step`, [e], has the weight of a step backwards along each edge, `stay`, [n], that
-    of a step from a node to itself. Returns the sums for the node copies `rows` of
-    `whole`, in float64, [rows, steps + 1].
+    `step`, [e], is the weight of a step backwards along each edge. `stay`, [n], is the
+    weight of a step from each node to itself. Returns the sums for the node copies of
+    `whole` with the numbers `rows`, in float64, [rows, steps + 1].
     """
     what = f"the weights of walks of {steps} steps between {rows.numel():,} node pairs"
     advice = "lower num_steps or the nodes per batch, or use smaller subgraphs"
@@ -179,9 +179,9 @@ def first_nodes(batch: Tensor) -> Tensor:
 
 
 PEAK_BYTES = 40
-"""Peak memory per entry of a Laplacian that is inverted: five float64 numbers."""
+"""Peak memory of inverting a Laplacian, in bytes per entry: five float64 numbers."""
 CHUNK_ENTRIES = 1 << 23
-"""Maximal number of entries of several Laplacians that are inverted together."""
+"""Laplacians that are inverted together have at most this many entries in total."""
 
 
 def resistance(
@@ -200,7 +200,7 @@ def resistance(
     Args:
         subgraphs: The rooted subgraphs, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
+        batch: The graph that each node is in, [n], sorted. None if there is only one.
     """
     compute = partial(_resistance, subgraphs, edge_index, batch)
     return encode_once(subgraphs, StructuralEncoding("resistance"), "copies", compute)
@@ -257,10 +257,11 @@ def _regular_laplacian(
 ) -> Tensor:
     """Return the Laplacian of some graphs plus a matrix that makes it invertible.
 
-    For two nodes in one component of k nodes, 1/k is added. The inverse then gives the
-    same resistances as the pseudoinverse, but is faster. `graph`, [n], is the graph of
-    each node, or -1 for nodes that are left out; `local`, [n], is the node's number in
-    its graph. The matrices, [graphs, most, most], are padded by ones on the diagonal.
+    For two nodes in one component, 1 / (the number of its nodes) is added. The inverse
+    then gives the same resistances as the pseudoinverse, but is faster. `graph`, [n],
+    is the graph of each node, or -1 for nodes that are left out. `local`, [n], is the
+    node's number in its graph. Returns one matrix per graph, [graphs, size, size],
+    padded with ones on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1
@@ -284,14 +285,14 @@ FUNCTIONS = {"rrwp": rrwp, "resistance": resistance, "closed-walks": closed_walk
 
 @dataclass(frozen=True)
 class StructuralEncoding:
-    """A structural encoding, given by name and option; call it to compute the values.
+    """A kind of structural encoding. Call it to compute the values for subgraphs.
 
     >>> StructuralEncoding("rrwp", num_steps=8)
     StructuralEncoding(name='rrwp', num_steps=8)
     """
 
     name: StructuralName
-    """Names the function that is called: `rrwp`, `resistance` or `closed_walks`."""
+    """The function that computes the values: "rrwp", "resistance" or "closed-walks"."""
     num_steps: int | None = None
     """Number of steps of the walks; None for `resistance`, which has no steps."""
 
@@ -309,7 +310,7 @@ class StructuralEncoding:
         edge_index: Tensor,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Return the encoding of all nodes or node copies; arguments as in `rrwp`."""
+        """Compute the encoding of all nodes or node copies; see `rrwp`."""
         options = {} if self.num_steps is None else {"num_steps": self.num_steps}
         return FUNCTIONS[self.name](subgraphs, edge_index, batch, **options)
 
@@ -365,7 +366,10 @@ class WithEncodings:
         batch: Tensor | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return subgraphs of all nodes, or of `roots`; arguments as in `extract`."""
+        """Extract the subgraphs of all nodes, or of `roots`, and their encodings.
+
+        The arguments are those of `extract`.
+        """
         found = extract(self.extractor, edge_index, num_nodes, generator, batch, roots)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
@@ -375,7 +379,7 @@ class WithEncodings:
 
 
 def without_encodings(extractor: Extractor) -> Extractor:
-    """Return the extractor inside `WithEncodings`; return others unchanged."""
+    """Return the extractor inside `WithEncodings`, or another extractor unchanged."""
     while isinstance(extractor, WithEncodings):
         extractor = extractor.extractor
     return extractor

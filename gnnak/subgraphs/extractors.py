@@ -18,13 +18,13 @@ from gnnak.subgraphs.whole import MaskedEgoNets, NodeDeletion, WholeGraphs
 
 @runtime_checkable
 class Extractor(Protocol):
-    """A subgraph extractor: any object that returns a rooted subgraph of every node.
+    """A subgraph extractor: any callable that returns a rooted subgraph of every node.
 
     Models and loaders accept every object with these members. An extractor of your own
     can also set `reads_batch = True`. It is then called with a further argument
-    `batch`, the index of the graph that each node is in, [n]. It can also have an
-    argument `roots`, the nodes whose subgraphs are wanted, [s], or None for all nodes,
-    as the extractors of this package have.
+    `batch`, the index of the graph that each node is in, [n]. Like the extractors of
+    this package, it can also have an argument `roots`: the nodes whose subgraphs are
+    wanted, [s]. For all nodes, `roots` is None.
 
     The result of your own extractor is checked in each call: if it lacks a documented
     property of `RootedSubgraphs`, a `SubgraphError` names this property.
@@ -157,7 +157,7 @@ def check_extracted(
 
 
 def are_equal(one: object, other: object) -> bool:
-    """Return whether two objects, or else their attributes, are equal."""
+    """Return whether two objects of one class, or else their attributes, are equal."""
     if one is other or type(one) is not type(other):
         return one is other
     try:

@@ -30,7 +30,7 @@ class Compact:
 
 
 def _without_others(value: Any) -> Any:
-    """Clone a tensor that is a view of a larger one, or all such tensors in a dict."""
+    """Clone tensors that are views of larger ones, also inside of dicts."""
     if isinstance(value, dict):
         return {name: _without_others(part) for name, part in value.items()}
     if isinstance(value, Tensor) and value.untyped_storage().nbytes() > value.nbytes:
@@ -49,23 +49,24 @@ class Groups(Compact):
     ptr: Tensor
     """[groups + 1], int64: where the rows of each group begin and end in `order`."""
     order: Tensor | None = None
-    """[rows], int64: row numbers sorted by group; None if the rows are sorted."""
+    """[rows], int64: row numbers sorted by group. None if rows are in this order."""
 
     def __len__(self) -> int:
         return self.ptr.numel() - 1
 
 
 class GroupKey(NamedTuple):
-    """What the rows of a tensor are grouped by: the arguments of `group`."""
+    """The arguments of one call of `group`."""
 
     key: Tensor
     """[rows], in 0..size-1: the group of each row."""
     size: int
     in_order: bool = False
+    """Whether `key` is sorted, so that no sort is needed."""
 
 
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
-    """Group the rows of a tensor by an integer key; a group keeps their order."""
+    """Group the rows of a tensor by an integer key. Rows of a group stay in order."""
     order = None
     if not in_order:
         # A radix sort needs half as many passes for int32 keys as for int64 keys.
@@ -90,7 +91,7 @@ def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
 
 
 def _group_together(keys: Sequence[GroupKey]) -> list[Groups]:
-    """Group by several keys with one sort, after shifting keys so that none overlap."""
+    """Group by several keys with one sort, after shifting them to disjoint ranges."""
     rows = [each.key.numel() for each in keys]
     first_group = [0, *accumulate(each.size for each in keys)]
     first_row = [0, *accumulate(rows)][:-1]

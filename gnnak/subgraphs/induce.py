@@ -26,18 +26,18 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""`induced_edges` tests all incoming edges of all node copies if their number is at
-most this many times the number of node copies, or of edges of the graph."""
+"""`induced_edges` tests single edges, not pairs of nodes, if the number of tests is at
+most this many times the number of node copies (or of edges, if these are more)."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24
-"""Largest number of entries of the table in which a CPU looks up node copies."""
+"""On a CPU, node copies are looked up in a table of at most this many entries."""
 MIN_ROWS = 64
 """The table is used only if it has space for at least this many subgraphs."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each query's position in the sorted `keys`, and whether `keys` has it."""
+    """Return each query's position in the sorted `keys`, and whether it is there."""
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
     position = torch.searchsorted(keys, query).clamp_(max=keys.numel() - 1)
@@ -57,10 +57,10 @@ def induced_edges(
     `node` and `subgraph`, [m], are sorted by (subgraph, node). Returns `edge_index` and
     `edge` as in `RootedSubgraphs`.
 
-    If node copies have few incoming edges, each of these edges is tested: is its source
-    in the subgraph? If the subgraphs are a small part of a large graph, `_of_few` finds
-    the edges. In all other cases, each pair of joined nodes is tested once, at one of
-    the two nodes (see `Pairs`).
+    If node copies have few incoming edges, each edge is tested: is its source in the
+    subgraph? If the subgraphs are a small part of a large graph, `_of_few` finds the
+    edges. In all other cases, each pair of joined nodes is tested once, at one of the
+    two nodes (see `Pairs`).
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -112,9 +112,9 @@ def induced_subgraphs(
 ) -> RootedSubgraphs:
     """Return rooted subgraphs with given nodes, and all edges between these nodes.
 
-    `key` has the pairs (i, v) of a root number and a node of its subgraph, as sorted
-    integers `i * n + v`, [m]. Every subgraph must contain its root. Nodes without a
-    path to the root of at most `max_hops` edges inside the subgraph have `hop` -1.
+    `key`, [m], has a number `i * n + v` for each node v in the subgraph of root number
+    i, in ascending order. Every subgraph must contain its root. A node has `hop` -1 if
+    no path of at most `max_hops` edges joins it to the root inside the subgraph.
     """
     size, num_edges = max(neighbors.num_nodes, 1), neighbors.edge.numel()
     subgraph = key // size
@@ -129,25 +129,25 @@ def induced_subgraphs(
 
 
 class Pairs(NamedTuple):
-    """All pairs of joined nodes, in CSR form. One of the two nodes lists the pair.
+    """All pairs of nodes that an edge joins, in CSR form.
 
-    The node with fewer edges lists it, so that hubs list few pairs. If there are
-    parallel edges, a pair is listed once for each of them.
+    Each pair is listed at one of its nodes: at the one with fewer edges, so that hubs
+    list few pairs. With parallel edges, a pair is listed once for each of them.
     """
 
     ptr: Tensor
     """[n + 1]: row pointer; row v has the pairs that node v lists."""
     other: Tensor
-    """[p]: the other node of each pair, node after node."""
+    """[pairs]: the node of each pair that does not list the pair."""
     inward: Tensor
-    """[p]: the edge from the other node to the node that lists the pair, as a position
-    among the incoming edges of its target; -1 if there is none."""
+    """[pairs]: the edge from the other node to the node that lists the pair, as a
+    position among the incoming edges of its target; -1 if there is no such edge."""
     outward: Tensor
-    """[p]: like `inward`, the edge in the opposite direction."""
+    """[pairs]: the edge in the opposite direction, given as in `inward`."""
     bits: int
-    """Number of bits of the largest position."""
+    """Number of bits of the largest entry of `inward` and `outward`."""
     one_way: bool
-    """Whether `inward` or `outward` has a -1."""
+    """Whether `inward` or `outward` has an entry -1."""
 
 
 def joined_pairs(neighbors: Neighbors) -> Pairs:
@@ -190,8 +190,8 @@ def _joined(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` by testing each pair of joined nodes once.
 
-    Node copies are looked up in `table`, which has an entry -1 for each pair of a
-    subgraph and a node. If `table` is None, they are found by binary search.
+    `table` is a lookup table for node copies, with one entry per subgraph and node, all
+    -1. If it is None, node copies are found by binary search.
     """
     first = subgraph * neighbors.num_nodes
     start = pairs.ptr.index_select(0, node)
@@ -218,7 +218,7 @@ def _joined(
 
 
 def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Compute the result of `find_sorted`, with a lookup table unless it is None."""
+    """Compute `find_sorted(key, wanted)`, by a lookup table if there is one."""
     if table is None:
         return find_sorted(key, wanted)
     table[key] = torch.arange(key.numel(), dtype=table.dtype)
@@ -230,7 +230,7 @@ def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Te
 def _estimate(
     node: Tensor, first: Tensor, tests: Tensor, pairs: Pairs, neighbors: Neighbors
 ) -> float:
-    """Estimate the edges found per tested pair, from a random sample of subgraphs."""
+    """Estimate how many edges are found per tested pair, from some random subgraphs."""
     generator = torch.Generator("cpu").manual_seed(0)
     sample = torch.randint(tests.numel(), (SAMPLE,), generator=generator, device="cpu")
     sample = sample.to(node.device)
@@ -252,8 +252,9 @@ def _of_few(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` in time proportional to `tests`, [m].
 
-    For each node copy, either its incoming edges are tested, or the nodes of its
-    subgraph if these are fewer, as for hubs. `first` has each subgraph's first copy.
+    For each node copy, its incoming edges are tested. If its subgraph has fewer nodes
+    than this (at hubs), these nodes are tested instead. `tests` is the number of tests,
+    and `first` is the first node copy of each subgraph.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)
@@ -284,8 +285,8 @@ def _inside(
 ) -> tuple[Tensor, Tensor]:
     """Select those candidate edges whose source is in the subgraph of their target.
 
-    The candidates are the edges with positions `entry` in `neighbors`, and end at the
-    node copies `target`.
+    Candidate i is the edge at position `entry[i]` of `neighbors`. Its target is the
+    node copy `target[i]`. Returns the selected edges as `edge_index` and `edge`.
     """
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
@@ -297,21 +298,21 @@ def _inside(
 
 
 class AcrossEdges(NamedTuple):
-    """The `a` edges between copies of one node in different rooted subgraphs."""
+    """Edges between the copies of a node in different rooted subgraphs."""
 
     edge_index: Tensor
-    """[2, a], in 0..m-1: source and target node copy of each edge."""
+    """[2, edges], in 0..m-1: source and target node copy of each edge."""
     edge: Tensor
-    """[a], in 0..e-1: the edge of the graph that joins the two roots."""
+    """[edges], in 0..e-1: the edge of the graph that joins the two roots."""
 
 
 def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
-    r"""Find all edges across rooted subgraphs; cached after first use.
+    r"""Find all edges across rooted subgraphs. The result is cached.
 
     For every edge $u' \to u$ of the graph, and every node $v$ that is both in the
     subgraph rooted at $u'$ and in the subgraph rooted at $u$, there is an edge from the
     copy of $v$ in the first subgraph to the copy of $v$ in the second: $(u', v) \to (u,
-    v)$. Roots that SubgraphDrop has dropped have no edges. The edges are sorted by
+    v)$. The subgraphs of dropped roots have no such edges. The edges are sorted by
     target.
 
     Args:
@@ -334,7 +335,7 @@ def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     pair $(v, u)$ is a node copy, too. Transposing both ends of an edge
     $(v, u') \to (v, u)$ inside the subgraph of $v$ gives the edge
     $(u', v) \to (u, v)$ across subgraphs. The result has the edges of `across_edges`
-    in another order. Padding rows are allowed. Cached after first use.
+    in another order. Padding rows are allowed. The result is cached.
 
     Args:
         subgraphs: The result of `WholeGraphs`; checked only on a CPU.

@@ -12,33 +12,33 @@ from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, CopyLimit, check_free
 from gnnak.subgraphs.induce import find_sorted, induced_edges
 
 LOWER = "batch_size or num_neighbors"
-"""Options to lower if a mini-batch is too large, for error messages."""
+"""The options that error messages advise to lower if a mini-batch is too large."""
 
 
 class Hop(NamedTuple):
-    """One step of the search: from the nodes found last to their neighbours."""
+    """One step of the search, from the nodes found last to their neighbours."""
 
     neighbors: Neighbors
     """The neighbours of every node, along incoming or along outgoing edges."""
     most: int | None
-    """At most this many neighbours of a node are sampled; None = all are taken."""
+    """At most this many neighbours of a node are sampled. If None, all are taken."""
 
 
 class Neighborhood(NamedTuple):
     """The nodes and edges around some seeds: one graph, or one graph per seed."""
 
     node: Tensor
-    """[n]: the number of each row's node in the large graph. The seeds come first, then
-    the nodes that each further hop finds."""
+    """[n]: the nodes, as numbers in the large graph. The seeds come first, then the
+    nodes that each hop finds. With one graph per seed, nodes can occur repeatedly."""
     scope: Tensor
-    """[n]: the number of the seed that each row was found from; 0 if the seeds share
-    one neighbourhood."""
+    """[n]: with one graph per seed, the number of the seed whose graph the node is in;
+    otherwise 0."""
     edge_index: Tensor
-    """[2, e], in 0..n-1: the edges between rows."""
+    """[2, e], in 0..n-1: the edges, between positions in `node`."""
     edge: Tensor
     """[e]: the number of each edge in the large graph."""
     found: list[int]
-    """Number of rows after each hop; the first entry is the number of seeds."""
+    """Number of nodes after each hop. The first entry is the number of seeds."""
 
 
 def sample_neighborhood(
@@ -54,7 +54,7 @@ def sample_neighborhood(
 
     Time and memory are proportional to the result and the edges that are tested, not to
     the size of the graph. Which neighbours of a node are sampled depends on the node,
-    on the cap, on `seed` and, if `per_seed`, on the seed node.
+    on `Hop.most`, on the random seed and, if `per_seed`, on the seed node.
 
     Args:
         seeds: The seed nodes, [s], without repeats.
@@ -105,11 +105,11 @@ def sample_neighborhood(
 def sample_neighbors(
     hop: Hop, nodes: Tensor, salt: Tensor, salt_of: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sample neighbours of each of the nodes [f], without replacement.
+    """Sample neighbours of each of `nodes`, without replacement.
 
-    The numbers `salt[salt_of]`, [f], make the sample of a node random. Returns, for
-    each neighbour, the position of its node in `nodes`, and its own in
-    `hop.neighbors.node`.
+    The sample of a node depends on its random number, `salt[salt_of]`. Returns two
+    tensors with an entry for each sampled neighbour: the position of its node in
+    `nodes`, and the position of the neighbour in `hop.neighbors.node`.
     """
     start, degree = hop.neighbors.rows(nodes)
     count = degree if hop.most is None else degree.clamp(max=hop.most)
@@ -128,10 +128,10 @@ def sample_neighbors(
 
 
 def distinct_numbers(below: Tensor, count: int, random: Tensor) -> Tensor:
-    """Choose `count` distinct numbers below `below[i]`, in each row i of [r, count].
+    """Choose `count` distinct numbers in 0..below[i]-1 for each row i, [rows, count].
 
-    All subsets are equally likely (Floyd's algorithm). The choice of a row depends only
-    on `below` and on its number in `random`, [r].
+    All subsets are equally likely (Floyd's algorithm). The numbers of row i depend only
+    on `below[i]` and on the random number `random[i]`.
     """
     step = torch.arange(count, device=below.device)
     last = (below - count)[:, None] + step

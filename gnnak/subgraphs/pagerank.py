@@ -1,4 +1,4 @@
-"""Subgraphs of the nodes with the largest personalised PageRank of each root."""
+"""Extract, for each root, the nodes with the largest personalised PageRank."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -50,14 +50,14 @@ def pagerank_neighbors(
     PageRank (see `pagerank`). It has all edges of the graph between these nodes, as in
     ShaDow-GNN (Zeng et al., 2021). Of nodes with equal values, those with the lowest
     numbers are taken. A subgraph has fewer nodes if fewer have a path to the root, or
-    if the PageRank of the others is below the tolerance. `hop` is the length of the
-    shortest path to the root inside the subgraph. The result is the same in each call,
-    on each device and for any other `roots`.
+    if the PageRank of all other nodes is below the tolerance. `hop` is the length of
+    the shortest path to the root inside the subgraph. The result is the same in each
+    call, on each device and for any other `roots`.
 
     Args:
         edge_index: Directed edges, [2, e]. Parallel edges count as several neighbours.
         num_nodes: Number of nodes, n.
-        size: Largest number of nodes of a subgraph, with the root.
+        size: Largest number of nodes of a subgraph, including the root.
         alpha: Probability, at least 0.01, that a walk from the root ends in a step.
             With a large value, nodes near the root are chosen.
         tolerance: Bounds the error, and must be at least 1e-8. On an undirected graph,
@@ -65,8 +65,8 @@ def pagerank_neighbors(
             this value. A small value takes time and memory.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root, or without a path inside the subgraph, have `hop` -1.
-        roots: As in `egonets`.
-        copy_limit: As in `egonets`.
+        roots: The roots of the subgraphs, as in `egonets`. If None, all nodes.
+        copy_limit: Upper limit on the number of copies, as in `egonets`.
 
     >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     >>> pagerank_neighbors(path, 4, size=2).node.tolist()
@@ -106,7 +106,10 @@ def _check_floats(alpha: float, tolerance: float) -> None:
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
-    """Return each root's own pair and `size` - 1 pairs of largest value, sorted."""
+    """Select, for each root, its pair with itself and the `size` - 1 best other pairs.
+
+    Returns the selected pairs, sorted.
+    """
     number = pair >> BITS
     is_root = pair & NODE == root.index_select(0, number)
     key = ((number + 1) << 41) - value.masked_fill(is_root, ONE + 1)
@@ -118,13 +121,14 @@ def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
 
 
 class _Walks(NamedTuple):
-    """Where the walks of some roots are; one row per encoded pair (i, v), sorted."""
+    """Where the walks of some roots are: one row per pair (root number i, node v)."""
 
     pair: Tensor
+    """[pairs], sorted: `i * 2**BITS + v`."""
     ended: Tensor
-    """[q]: probability that a walk of root i has ended at node v."""
+    """[pairs]: probability that a walk of root i has ended at node v."""
     here: Tensor
-    """[q]: probability that a walk of root i is at node v now."""
+    """[pairs]: probability that a walk of root i is at node v now."""
 
 
 def pagerank(
@@ -136,18 +140,19 @@ def pagerank(
     Otherwise it goes to the source of a random incoming edge, or stays if there is
     none. $\pi_v(u)$ is the probability that the walk ends at $u$.
 
-    Let $d_u$ be the number of edges to $u$ (at least 1). As long as there is a node $u$
-    where walks are with a probability of more than $\epsilon d_u$, forward push
-    (Andersen, Chung and Lang, 2006) lets the walks at $u$ take a step. Of the walks
-    that are left, a share $\alpha$ ends where they are. The result $p$ satisfies
+    Let $d_u$ be the number of edges to $u$ (at least 1), and $\epsilon$ the tolerance.
+    As long as walks are at some node $u$ with a probability of more than
+    $\epsilon d_u$, forward push (Andersen, Chung and Lang, 2006) moves the walks at $u$
+    by one step. At last, of the walks that have not ended, a share $\alpha$ ends where
+    they are. The result $p$ satisfies
 
     $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
 
     except for rounding to multiples of $2^{-40}$. On an undirected graph, the sum is
     $d_u$.
 
-    Returns the pairs (i, u) of root number and node with a positive $p$, as sorted
-    integers `i * 2**BITS + u`, [q], and $2^{40} p$, [q].
+    Returns the pairs of root number i and node u with a positive $p$, [pairs], and the
+    values $2^{40} p$, [pairs]. Pairs are sorted integers `i * 2**BITS + u`.
     """
     active = number = torch.arange(root.numel(), device=root.device)
     one, parts, total = torch.full_like(root, ONE), [], root.numel()
@@ -173,7 +178,7 @@ def pagerank(
 def _push(
     walks: _Walks, active: Tensor, neighbors: Neighbors, alpha: float, tolerance: float
 ) -> tuple[_Walks, Tensor]:
-    """Move all walks at the rows `active`; also return the rows to be moved next."""
+    """Move the walks in the rows `active` by one step; also return the next rows."""
     pair, ended, here = walks
     pushed, mass = pair.index_select(0, active), here.index_select(0, active)
     start, degree = neighbors.rows(pushed & NODE)
@@ -218,7 +223,7 @@ class PageRankNeighbors(Limited):
     """
 
     size: int
-    """Largest number of nodes of a subgraph, with the root."""
+    """Largest number of nodes of a subgraph, including the root."""
     alpha: float = 0.15
     """Probability, at least 0.01, that a walk from the root ends in a step. With a
     large value, nodes near the root are chosen."""
@@ -245,9 +250,9 @@ class PageRankNeighbors(Limited):
         generator: torch.Generator | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Extract a subgraph of every node, or of `roots`; `generator` is ignored.
+        """Extract the subgraph of every node, or of `roots`.
 
-        Other arguments as in `pagerank_neighbors`.
+        `generator` is ignored. Other arguments are those of `pagerank_neighbors`.
         """
         options = self.size, self.alpha, self.tolerance, self.max_hops, roots
         return pagerank_neighbors(edge_index, num_nodes, *options, self.copy_limit)

@@ -37,7 +37,7 @@ def list_walks(
     most: float,
     all_roots: bool = False,
 ) -> tuple[Tensor, int]:
-    """List all walks to roots with up to `num_hops` steps, or until there are `most`.
+    """List all walks to roots with up to `num_hops` steps, but at most `most` walks.
 
     A walk from node v to root number i is encoded as one integer, `(i * n + v) * radix
     + length`, where radix is `num_hops + 1`. A search that drops duplicates after every
@@ -97,9 +97,9 @@ def reach(
 
     The search first lists all walks to the roots. If there are too many walks, it drops
     duplicates (longer walks between the same nodes) after every further step. Set
-    `all_roots` if `root` is 0..n-1, which saves work. Returns the pairs (i, v) of root
-    number and node found, as sorted integers `i * n + v`, [m], and the distance from v
-    to the root of each pair, [m].
+    `all_roots` if `root` is 0..n-1, which saves work. Returns a number `i * n + v` for
+    each node v found from root number i, sorted, [m], and the distance from v to this
+    root, [m].
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -153,7 +153,7 @@ def egonets_of(
     all_roots: bool = False,
     edges: bool = True,
 ) -> RootedSubgraphs:
-    """Return the egonets of the roots, [s]; without any edges if not `edges`."""
+    """Return the egonets of the roots, [s]. If `edges` is False, they have no edges."""
     key, hop = reach(root, neighbors, num_hops, limit, all_roots)
     size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
     subgraph, node = decoded(key, max(size, 1))
@@ -206,7 +206,7 @@ class _Search(NamedTuple):
         radix: int,
         last: bool,
     ) -> "_Search":
-        """Return the state after following all edges from the frontier."""
+        """Return the state after one step, which finds the frontier's neighbours."""
         size = neighbors.num_nodes
         row, entry = ragged_ranges(start, count, work)
         neighbor = neighbors.node.index_select(0, entry)
@@ -221,9 +221,9 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        `most` is the number of nodes of each root's connected component. A root whose
-        nodes are all found leaves the frontier. Returns the parts, with the last
-        roots first, or [] if nothing changes.
+        `most` is the number of nodes of each root's connected component. Roots that
+        have found all these nodes are removed from the frontier. Returns the parts,
+        with the last roots first. If nothing changes, the result is [].
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())
@@ -259,7 +259,7 @@ def _estimate(
 
 
 def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
-    """Estimate the length of `find(root)` from a few random roots, one at a time."""
+    """Estimate the length of `find(root)` by calling it for a few single roots."""
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(root.numel(), generator=generator, device="cpu")
     found = done = 0
@@ -271,7 +271,7 @@ def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
 
 
 def count_walks(neighbors: Neighbors, num_hops: int, most: float) -> Tensor:
-    """Count the walks of up to `num_hops` steps to each node, up to `most`, [n]."""
+    """Count the walks of up to `num_hops` steps to each node, [n]; at most `most`."""
     size = neighbors.num_nodes
     target = neighbors.key // max(size, 1)
     walks = torch.ones(size, dtype=torch.double, device=target.device)

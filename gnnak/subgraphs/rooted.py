@@ -130,7 +130,7 @@ class RootedSubgraphs(Compact):
 
     @property
     def device(self) -> torch.device:
-        """The device all fields are on."""
+        """The device of all fields."""
         return self.root.device
 
     @property
@@ -140,9 +140,9 @@ class RootedSubgraphs(Compact):
 
     @property
     def derived(self) -> Derived:
-        """The cache of what is computed from the fields.
+        """The cache of values that are computed from the fields.
 
-        Under `torch.compile` it is empty: writing to it would cause a graph break.
+        Under `torch.compile` it is empty, since writing to it causes a graph break.
         """
         if torch.compiler.is_compiling():
             return Derived()
@@ -150,7 +150,7 @@ class RootedSubgraphs(Compact):
 
     @property
     def centroid(self) -> Tensor:
-        """[s]: the position of each root in `node`, so `node[centroid]` is `root`."""
+        """[s]: the node copy of each root in the subgraph of this root."""
         derived = self.derived
         if derived.centroid is None:
             with trainable():
@@ -222,13 +222,13 @@ class RootedSubgraphs(Compact):
     def has_some_roots(self, num_nodes: int) -> bool:
         """Return whether layers compute the states of the roots, and of no other nodes.
 
-        This is so if not all `num_nodes` nodes are roots, except for samples of
-        SubgraphDrop, from which layers estimate the states of all nodes.
+        This is so if not all `num_nodes` nodes are roots. It is not so for samples of
+        SubgraphDrop: from these, layers estimate the states of all nodes.
         """
         return self.num_subgraphs != num_nodes
 
     def by(self, axis: Axis) -> Groups:
-        """Return node copies or edge copies grouped by a key; cached after first use.
+        """Group node copies or edge copies by a key. The result is cached.
 
         Args:
             axis: The key. "subgraph" and "node" group the node copies; "target",
@@ -243,8 +243,8 @@ class RootedSubgraphs(Compact):
     def group_by(self, axes: Sequence[Axis]) -> None:
         """Compute and cache the groups by several keys, with one sort for all keys.
 
-        Later calls of `by` return these groups. This is faster on a GPU if all groups
-        are used. For padded subgraphs and under `torch.compile`, this method does
+        Later calls of `by` return these groups. On a GPU, this is faster if all groups
+        are used. For padded subgraphs, and under `torch.compile`, this method does
         nothing, and `by` computes the groups.
 
         Args:
@@ -285,7 +285,8 @@ class RootedSubgraphs(Compact):
         Args:
             kind: The type of the value.
             compute: Computes the value.
-            options: Options that the value depends on, as a further key of the cache.
+            options: Options that the value depends on. Together with `kind`, they are
+                the key of the cache.
             saved: Whether deep copies and pickles contain the value. Pass False for a
                 value that holds only tensors of this object.
         """
@@ -304,7 +305,7 @@ class RootedSubgraphs(Compact):
         return self
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """Return these subgraphs on another device; arguments as in `Tensor.to`.
+        """Return these subgraphs on another device. Arguments are those of `Tensor.to`.
 
         Cached properties, such as `centroid`, are recomputed there when they are used.
         """
@@ -348,7 +349,7 @@ class RootedSubgraphs(Compact):
         num_nodes: int | None = None,
         induced: bool = True,
     ) -> Self:
-        """Check that all fields have their documented properties; slow, for tests.
+        """Check that all fields have their documented properties. Slow, for tests.
 
         Args:
             edge_index: The edges of the original graph, [2, e]. If set, the edges of
@@ -391,7 +392,7 @@ def cached(cache: dict[Any, T], key: Hashable, compute: Callable[[], T]) -> T:
 
 
 def trainable() -> AbstractContextManager:
-    """Return a context without inference mode, so that new tensors work in autograd."""
+    """Return a context without inference mode: autograd can use its new tensors."""
     compiling = torch.compiler.is_compiling()
     return nullcontext() if compiling else torch.inference_mode(False)
 

@@ -22,7 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def can_stream(extractor: Extractor) -> bool:
-    """Return whether slices can be extracted, each time with the same result."""
+    """Return whether an extractor can extract slices, always with the same result."""
     return not extractor.random and can_choose_roots(extractor)
 
 
@@ -30,10 +30,9 @@ class LazySlices(Sequence[RootedSubgraphs]):
     """Slices of rooted subgraphs; `slices[i]` builds slice i when it is needed."""
 
     cuts: list[int]
-    """The number of the first root of each slice, and the number of roots."""
+    """The first root of each slice, and then the number of roots."""
 
     def build(self, index: int) -> RootedSubgraphs:
-        """Return slice `index`."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -58,8 +57,8 @@ class LazySlices(Sequence[RootedSubgraphs]):
 class Stream(LazySlices):
     """Slices of about `max_copies` node copies; `stream[i]` extracts slice i.
 
-    The cuts depend on an upper bound of the size of each subgraph, so slices may be
-    smaller.
+    Only upper bounds of the subgraphs' sizes are known before, so slices may be smaller
+    than this.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class Stream(LazySlices):
         self.cuts = sorted({0, num_nodes, *chunk_cuts(largest, max_copies)})
 
     def build(self, index: int) -> RootedSubgraphs:
-        """Extract slice `index`."""
         first, stop = self.cuts[index : index + 2]
         roots = torch.arange(first, stop, device=self.edge_index.device)
         if isinstance(self.extractor, EgoNets):
@@ -98,7 +96,7 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedSubgraphs(RootedSubgraphs):
-    """The rooted subgraphs of all nodes, of which only slices are in memory.
+    """The rooted subgraphs of all nodes, with only one slice in memory at a time.
 
     The tensors of node copies and edge copies are empty. GNN-AK layers encode the
     slices one after the other.

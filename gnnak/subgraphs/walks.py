@@ -127,7 +127,7 @@ def _biased_step(
 def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """Run one round of rejection sampling: return proposals, and which are accepted."""
+    """Propose a next node for each walker; also return whether it is accepted."""
     shape, device = (2, here.numel()), here.device
     uniform = torch.rand(shape, dtype=torch.double, device=device, generator=generator)
     proposed = _uniform_step(here, uniform[0], bias.neighbors)
@@ -197,7 +197,7 @@ def walk_subgraphs(
         copy_limit: Upper limit on the number of node copies plus edge copies, and on
             the number of steps of all walks. If there would be more, `SizeError` is
             raised. If None, as many are allowed as fit into free memory.
-        roots: As in `egonets`.
+        roots: The roots of the subgraphs, as in `egonets`. If None, all nodes.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)

@@ -24,20 +24,20 @@ def whole_graphs(
 ) -> RootedSubgraphs:
     """Return, for every node $v$, its whole graph $G$ with $v$ as the root.
 
-    A graph with n nodes and e edges gets n subgraphs with $n^2$ node copies and $n e$
-    edge copies together. Models that mark the root (node marking) tell the subgraphs of
-    a graph apart by `hop`, which is 0 at the root only.
+    A graph with n nodes and e edges gets n subgraphs, with $n^2$ node copies and $n e$
+    edge copies in total. They differ in `hop`, which is 0 at the root only. By this,
+    models that mark the root (node marking) tell the subgraphs apart.
 
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
+        batch: The graph that each node is in, [n], sorted. None if there is only one.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root, and nodes without a path to the root, have `hop` -1.
         copy_limit: Upper limit on the number of node copies plus edge copies. If there
             would be more, `SizeError` is raised before they are allocated. If None, as
             many are allowed as fit into free memory.
-        roots: As in `egonets`.
+        roots: The roots of the subgraphs, as in `egonets`. If None, all nodes.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = whole_graphs(path, num_nodes=3)
@@ -101,7 +101,7 @@ class OfWholeGraphs(Limited):
     random = False
     """Always False: the subgraphs can be cached across epochs."""
     reads_batch = True
-    """Always True: the extractor must know which nodes are in one graph."""
+    """Always True: the extractor must know which graph each node is in."""
 
     def __call__(
         self,
@@ -111,9 +111,9 @@ class OfWholeGraphs(Limited):
         batch: Tensor | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return a subgraph of every node, or of `roots`; ignores `generator`.
+        """Return the subgraph of every node, or of `roots`.
 
-        Other arguments as in `whole_graphs`.
+        `generator` is ignored. The other arguments are those of `whole_graphs`.
         """
         options = self.max_hops, self.copy_limit, roots  # type: ignore[attr-defined]
         return self._changed(whole_graphs(edge_index, num_nodes, batch, *options))
@@ -157,9 +157,9 @@ def node_deletions(
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: As in `whole_graphs`.
-        copy_limit: As in `whole_graphs`, whose copies are counted.
-        roots: As in `egonets`.
+        batch: Index of the graph that each node is in, as in `whole_graphs`.
+        copy_limit: Upper limit on the number of copies of the whole graphs.
+        roots: The roots of the subgraphs, as in `egonets`. If None, all nodes.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = node_deletions(path, num_nodes=3)
@@ -186,9 +186,9 @@ def masked_egonets(
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
         num_hops: Radius k of the egonets.
-        batch: As in `whole_graphs`.
-        copy_limit: As in `whole_graphs`, whose copies are counted.
-        roots: As in `egonets`.
+        batch: Index of the graph that each node is in, as in `whole_graphs`.
+        copy_limit: Upper limit on the number of copies of the whole graphs.
+        roots: The roots of the subgraphs, as in `egonets`. If None, all nodes.
     """
     whole = whole_graphs(edge_index, num_nodes, batch, num_hops, copy_limit, roots)
     return _with_edges_between(whole, whole.hop >= 0)
@@ -222,7 +222,7 @@ class NodeDeletion(OfWholeGraphs):
 class MaskedEgoNets(OfWholeGraphs, WithRadius):
     """Extractor: egonets, with all other nodes isolated; see `masked_egonets`.
 
-    `EgoNets` gives the same egonets without the isolated nodes, and is faster.
+    `EgoNets` is faster, and returns the same egonets without the isolated nodes.
 
     >>> MaskedEgoNets(0)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')

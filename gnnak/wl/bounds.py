@@ -78,7 +78,7 @@ class Contender:
 
     test: str
     options: Mapping[str, object] = field(default_factory=dict)
-    """Maps names of fields of `Options` to values; other fields have their default."""
+    """Values of fields of `Options`, by name. All other fields have their default."""
 
     def __post_init__(self) -> None:
         self.read()
@@ -116,8 +116,9 @@ def bound_of(
     """Return a WL test that bounds a network; raise `OptionError` if none is known.
 
     `num_hops` is the radius of the egonets. `marked` says whether the input of a
-    subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes. If `kind` is None,
-    subgraphs are egonets, or whole graphs if `num_hops` is None, too.
+    subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes. If `kind`, the kind
+    of subgraphs, is None, subgraphs are egonets. If `num_hops` is None as well, they
+    are whole graphs.
     """
     check_bound(name)
     found = find_bound(name, num_hops, marked, kind)
@@ -177,11 +178,11 @@ def _member_bound(
 
 
 NETWORK_OPTIONS = ("num_hops", "undirected", "labels", "max_memory")
-"""The options of tests that can be given with the name of a network."""
+"""Options of a test that users can also give with the name of a network."""
 
 
 def options_of(name: str) -> tuple[str, ...]:
-    """Return the names of the options that a test takes, or a network in its place."""
+    """Return the names of the options that users can give with a test or a network."""
     if name in TESTS:
         return known_options(name)
     known = known_options(find_test(name, {}).test)
@@ -189,9 +190,9 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def find_test(name: str, options: Mapping[str, object]) -> Contender:
-    """Return a test with its options; or, given the name of a network, its bound.
+    """Return a test with its options. For a network, return the test that bounds it.
 
-    Without `num_hops`, a network that was published on egonets has egonets of 1 hop.
+    If `num_hops` is not given, networks published with egonets have egonets of 1 hop.
     """
     if name in TESTS:
         return Contender(name, dict(options))

@@ -46,7 +46,10 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
-    """Estimate the bytes of a test from the nodes and edges of each graph or egonet."""
+    """Estimate the memory of a test, in bytes.
+
+    `size` and `edges` are the numbers of nodes and edges of each graph or egonet.
+    """
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)
@@ -94,8 +97,8 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
     Two graphs are in different classes iff the test distinguishes them.
 
     Args:
-        test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
-            that bounds this network.
+        test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
+            stands for the test that bounds it.
         graphs: networkx graphs, PyG data, (edge_index, num_nodes), graph6 strings, or
             paths of files of one graph each.
         **options: Fields of `Options` that the test takes.
@@ -116,7 +119,7 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Like `partition`; also return the number of rounds until colours are stable."""
+    """Return the result of `partition`, and how many rounds made the colours stable."""
     found = find_test(test, options)
     chosen = found.read()
     union = read_union(graphs, chosen.labels, chosen.undirected)
@@ -134,8 +137,8 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
     If True, the graphs are not isomorphic. If False, they may or may not be isomorphic.
 
     Args:
-        test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
-            that bounds this network.
+        test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
+            stands for the test that bounds it.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.

@@ -57,7 +57,7 @@ class Explanation:
     rounds: int
     """Number of rounds until the colouring was stable."""
     colors: tuple[DecidingColor, ...]
-    """The colours of the deciding round that occur more often in one graph."""
+    """The colours of the deciding round that occur more often in one of the graphs."""
     node_colors: tuple[list[int], list[int]]
     """The stable colour of every node, in the first and in the second graph."""
     graphs: tuple[LabeledGraph, LabeledGraph]
@@ -96,8 +96,8 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
     """Find the first round, and the colours in it, that distinguish two graphs.
 
     Args:
-        test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
-            that bounds this network.
+        test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
+            stands for the test that bounds it.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.
@@ -146,7 +146,7 @@ def _rounds(
 def _deciding_colors(
     test: str, union: GraphUnion, options: Options, history: Sequence[Coloring]
 ) -> tuple[DecidingColor, ...]:
-    """Return the colours of the last round that occur more often in one graph."""
+    """Find the colours of the last round that occur more often in one of the graphs."""
     now = history[-1]
     size = now.num_colors
     in_first = torch.bincount(now.color[now.graph == 0], minlength=size)
@@ -172,10 +172,9 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """Return the nodes that determine the colour of `node`, and a number of edges.
+    """Return the nodes that determine the colour of `node`.
 
-    The second value is the number of edges in the egonet of `node`, or None for tests
-    without egonets.
+    Also returns the number of edges in its egonet; None for tests without egonets.
     """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None

@@ -117,7 +117,7 @@ def trees(num_nodes: int) -> list[Graph]:
 
 
 def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
-    """Return one cycle with `num_nodes` nodes, and two disjoint cycles of half length.
+    """Return a cycle of `num_nodes` nodes, and two disjoint cycles of half this length.
 
     Both graphs are 2-regular, so 1-WL does not distinguish them; 3-WL does, since it
     detects connectivity. Subgraph-1-WL* distinguishes them if an egonet contains a
@@ -175,11 +175,12 @@ SEPARATING = (
     "03 04 05 06 13 14 17 18 25 26 27 28",
 )
 """The base graphs of `separating_pair`, each as a list of edges; nodes are hexadecimal
-digits. Each pair is distinguished by one subgraph WL test, but not by another."""
+digits. For each pair, one subgraph WL test distinguishes it, and another one does not.
+"""
 
 
 def separating_pair(edges: str) -> tuple[Graph, Graph]:
-    """Build the two Fürer graphs of a base graph, an entry of `SEPARATING`."""
+    """Build the Fürer pair (see `furer_pair`) of a base graph, one of `SEPARATING`."""
     ends = [(int(edge[0], 16), int(edge[1], 16)) for edge in edges.split()]
     return furer_pair(nx.Graph(ends))
 
@@ -229,9 +230,10 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs of graphs inside groups.
+    """Count the pairs of graphs of the same group.
 
-    Returns the number of all these pairs, and of those with two different `classes`.
+    Returns the number of all these pairs, and the number of pairs with two different
+    `classes`. These are given for the graphs of all groups, one group after the other.
     """
     total = apart = start = 0
     for group in groups:

@@ -90,7 +90,7 @@ def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
 def union_of_arcs(
     sizes: Tensor, arcs: Tensor, node_label: Tensor, arc_label: Tensor
 ) -> GraphUnion:
-    """Build a `GraphUnion` from arcs [2, a] with labels [a], and node labels [n]."""
+    """Build a `GraphUnion` from arcs, [2, arcs], and labels of the arcs and nodes."""
     num_nodes = int(sizes.sum())
     source, target = arcs
     size = max(num_nodes, 1)
@@ -129,7 +129,10 @@ class LabeledGraph(NamedTuple):
 
 
 def graphs_of(rows: GraphRows) -> list[Data]:
-    """Return the graphs of a file, without the x = 0 of npz files without features."""
+    """Return the graphs of a file. Leave out `x` if it is one column of zeros.
+
+    The reader of npz files adds such an `x` to graphs without features.
+    """
     graphs = []
     for graph in rows.store:
         x = graph.x
@@ -141,7 +144,7 @@ def graphs_of(rows: GraphRows) -> list[Data]:
 
 
 def loaded(graph: Graph) -> Graph:
-    """Read a graph from a file if its path is given, else return the graph itself."""
+    """Return the graph. If it is given as a path, read it from this file."""
     if isinstance(graph, str) and ("." in graph or "/" in graph):
         graph = Path(graph)
     if not isinstance(graph, Path):
@@ -228,9 +231,10 @@ def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
 def read_union(
     graphs: Iterable[Graph], labels: bool = True, undirected: bool | None = None
 ) -> GraphUnion:
-    """Convert graphs of any types into one union; the options are those of `Options`.
+    """Convert graphs of any types to one union.
 
-    A warning points to the user's code, which must be two calls above the caller.
+    `labels` and `undirected` are options of `Options`. A warning points to the code two
+    calls above the caller, which must be the user's code.
     """
     graphs = [loaded(graph) for graph in graphs]
     read = [read_graph(graph) for graph in graphs]
@@ -264,7 +268,10 @@ def read_union(
 
 
 def _one_way(union: GraphUnion) -> list[int]:
-    """Return the graphs with edges but no reverse edges; self loops do not count."""
+    """Return the graphs with edges, but without reverse edges.
+
+    Self loops do not count as edges.
+    """
     arcs = union.edge_index[:, union.forward]
     arcs = arcs[:, arcs[0] != arcs[1]]
     home, there = union.graph[arcs[0]], has_reverse(arcs, union.num_nodes)
@@ -276,7 +283,10 @@ def _one_way(union: GraphUnion) -> list[int]:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Number the distinct labels 1, 2, ... (None is 0); write the numbers to `out`."""
+    """Number the distinct labels 1, 2, ..., and write the numbers to `out`.
+
+    The label None gets the number 0. `counts` is the number of labels of each graph.
+    """
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
     for index, given in enumerate(labels):
@@ -289,7 +299,7 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Raise `GraphError` for NaN in a label, and for types other than plain values."""
+    """Raise `GraphError` unless a label consists of plain values other than NaN."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

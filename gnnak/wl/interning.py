@@ -67,7 +67,10 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge equal entries of a multiset into one item, a number for (value, count)."""
+    """Merge equal entries of a multiset into one item.
+
+    Returns the multiset of each item, and the item, a number for (value, count).
+    """
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value
@@ -82,7 +85,10 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace every two adjacent items of a list, and a last odd one, by one number."""
+    """Replace every two adjacent items of each list by one item.
+
+    Returns the multiset of each item, and the item. `place` is its place in the list.
+    """
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)
     paired = place.index_select(0, after) % 2 == 1

@@ -14,7 +14,7 @@ from gnnak.wl.refinement import color_refinement, stable
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """Run 1-WL on each graph.
 
-    Returns the graphs with their stable colours, and a number per graph, [g]: graphs
+    Returns the graphs with their stable colours, and a number per graph, [g]. Graphs
     have equal numbers iff 1-WL does not distinguish them.
     """
     coloring = stable(color_refinement(union))
@@ -24,7 +24,10 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask, [n]: in each graph, all nodes of the lowest repeated colour."""
+    """Return a mask of nodes, [n].
+
+    In each graph, it marks the nodes of the lowest colour that several nodes have.
+    """
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -43,7 +46,7 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Copy the graph of each of `nodes`; in its copy, the node gets a unique colour."""
+    """Copy the graph of each of `nodes`, and give the node a unique colour there."""
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes
     first = torch.cumsum(copies.sizes, 0) - copies.sizes
@@ -55,8 +58,8 @@ SEARCH_LIMIT = 100_000
 counted in all runs together."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Largest numbers of nodes in the copies that `_unfold` makes: of all graphs together,
-and of one graph. Beyond either limit, remaining graphs are compared pair by pair."""
+"""`_unfold` makes copies with at most this many nodes: of all graphs together, and of
+one graph. Beyond a limit, the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
@@ -90,7 +93,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return numbers, [g]: graphs with equal number and equal `kind` are isomorphic."""
+    """Number the graphs, [g]. Graphs of equal number and `kind` are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
@@ -113,9 +116,9 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find isomorphic graphs without a search, by giving single nodes unique colours.
 
-    Returns, for each graph: a number that differs only between non-isomorphic graphs;
-    the first graph known to be isomorphic to it; whether other graphs with its number
-    must still be compared with it by a search.
+    Returns three tensors, [g]: a number per graph, which differs only between graphs
+    that are not isomorphic; the first graph known to be isomorphic to each graph;
+    whether a search must still compare the graph with others of the same number.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
@@ -143,9 +146,10 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Return an updated `same_as`: for each original graph, the first isomorphic one.
+    """Return `same_as` with further graphs that turn out to be isomorphic.
 
-    Graph i of `union` is a recoloured copy of the original graph `owner[i]`, with 1-WL
+    `same_as` is the first graph known to be isomorphic to each original graph. Graph i
+    of `union` is a recoloured copy of the original graph `owner[i]`, with the 1-WL
     result `fingerprint[i]`. Original graphs with different `kind` are not isomorphic.
     """
     if not owner.numel():
@@ -170,7 +174,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of copies: for each graph, the copies with the rarest result."""
+    """Return a mask of copies: of each graph, those with its rarest 1-WL result."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)

@@ -47,8 +47,8 @@ class LabResult:
 
     family: str
     contender: str
-    """The test with its options; or a network's name, followed by `random` or `trained`
-    for its weights, or by `bound` for the result of the test that bounds it."""
+    """A test with its options; or the name of a network with `random` or `trained`, for
+    its weights, or with `bound`, for the test that bounds the network."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
@@ -64,7 +64,10 @@ class LabResult:
 
 
 def timed(run: Callable[[], Result]) -> tuple[Result | None, float, str]:
-    """Return the result of `run`, its seconds and ""; if it fails, why (None, 0.0)."""
+    """Call `run`; return its result, its run time in seconds, and an error text.
+
+    If `run` raises `GraphError`, the result is None. If not, the error text is empty.
+    """
     start = perf_counter()
     try:
         found = run()

@@ -119,7 +119,6 @@ class PlainEmbedder(nn.Module):
         self.network = network.double().eval()
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed a batch of graphs; return one embedding per graph, [g, channels]."""
         return self.network(x, edge_index, batch=batch)
 
 
@@ -133,8 +132,8 @@ def run_networks(
     """Run every network, and the WL test that bounds its power, on every family.
 
     For each network and family, yields three results: of the test, of the network
-    with random weights, and of the network after `steps` steps of `push_apart`. A
-    network that cannot be built raises `OptionError` at the call.
+    with random weights, and of the network after `steps` steps of `push_apart`. If a
+    network cannot be built, `OptionError` is raised before any result.
     """
     names = list(names)
     for name in names:
@@ -165,7 +164,7 @@ def _results(
     steps: int,
     max_memory: float,
 ) -> Iterator[LabResult]:
-    """Yield three results of one network on one family: bound, random and trained."""
+    """Yield the three results of one network on one family; see `run_networks`."""
     embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
 
     def bound() -> int:

@@ -53,11 +53,10 @@ class Options:
     pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
     node in all subgraphs, then the nodes."""
     undirected: bool | None = None
-    """If True, missing reverse edges are added. If False, edges are directed. None is
-    like False, with a warning about tensors and PyG data in which no edge has its
-    reverse edge."""
+    """If True, missing reverse edges are added. If False or None, edges are directed.
+    Only None causes a warning about tensors and PyG data without reverse edges."""
     labels: bool = True
-    """Whether node and edge labels are initial colours; if False, ignore labels."""
+    """Whether node and edge labels are initial colours. If False, they are ignored."""
     max_memory: float = 8.0
     """Memory limit in GiB; a test that is estimated to need more raises an error."""
 

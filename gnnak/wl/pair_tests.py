@@ -16,7 +16,8 @@ if roots are marked. One round replaces $c(u, v)$ by the tuple of $c(u, v)$ and:
 | SLFWL(2) | the multiset of LFWL(2), but over $w \in N(u) \cup N(v)$ |
 
 Here $\{\}$ is a multiset, $N$ are the neighbours, and $e$ is the colour of an edge.
-Entries with a pair $(u, w)$, $w \notin S_u$, or $(w, v)$, $v \notin S_w$, are left out.
+Entries are left out if they need a pair that does not exist: $(u, w)$ with
+$w \notin S_u$, or $(w, v)$ with $v \notin S_w$.
 
 The first four tests compare graphs by one of two readouts. `vs` collects
 $s_u = \{c(u, v)\}_v$ for each subgraph, then the multiset of all $s_u$. `sv` collects
@@ -41,18 +42,18 @@ from gnnak.wl.refinement import Coloring
 
 
 class Pairs(NamedTuple):
-    """All t pairs (u, v) of a root u and a node v of its subgraph, sorted."""
+    """All pairs (u, v) of a root u and a node v of its subgraph, sorted."""
 
     root: Tensor
-    """[t]: the root u of each pair."""
+    """[pairs]: the root u of each pair."""
     node: Tensor
-    """[t]: the node v of each pair."""
+    """[pairs]: the node v of each pair."""
     graph: Tensor
-    """[t]: the graph of each pair."""
+    """[pairs]: the graph of each pair."""
     own: Tensor
     """[n]: the index of the pair (v, v), for each node v."""
     key: Tensor
-    """[t]: the number u * n + v of each pair (u, v), in ascending order."""
+    """[pairs]: the number u * n + v of each pair (u, v), in ascending order."""
 
     @staticmethod
     def of(union: GraphUnion, num_hops: int | None) -> "Pairs":
@@ -74,21 +75,21 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """All q entries of the multisets that a round collects."""
+    """All entries of the multisets that a round collects."""
 
     target: Tensor
-    """[q]: the index of the pair (u, v) whose multiset contains the entry."""
+    """[entries]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
-    """[q]: a number for the colours of the edges that the entry includes."""
+    """[entries]: a number for the colours of the edges that the entry includes."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [q]: the indices of the pairs whose colours the entry
-    contains."""
+    """One or two tensors [entries]: the indices of the pairs whose colours the entry
+    includes."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find, for each pair (u, v), the pairs (u, w) with a neighbour w of v.
+    """Find, for each pair (u, v), the pairs (u, w) for all neighbours w of v.
 
-    If `across`, find instead the pairs (w, v) with a neighbour w of u.
+    If `across`, find the pairs (w, v) for all neighbours w of u instead.
     """
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
@@ -101,7 +102,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find, for each (u, v), the pairs (u, w) and (w, v) with a neighbour w of v.
+    """Find, for each (u, v), the pairs (u, w) and (w, v) for all neighbours w of v.
 
     If `both`, w may also be a neighbour of u. Labels encode the edges u-w and w-v.
     """
@@ -191,7 +192,7 @@ def pair_refinement(
 
 
 def _collect(color: Tensor, steps: Steps) -> Tensor:
-    """Return for each pair a number for the multiset of its entries, [t]."""
+    """Return for each pair a number for the multiset of its entries, [pairs]."""
     # A colour that only one pair has cannot be split: the pair is skipped.
     shared = torch.bincount(color)[color] > 1
     entry = shared[steps.target].nonzero().flatten()
@@ -203,7 +204,7 @@ def _collect(color: Tensor, steps: Steps) -> Tensor:
 def _pooled(
     union: GraphUnion, pairs: Pairs, color: Tensor, readout: str | None
 ) -> Coloring:
-    """Pool the colours of pairs, [t]; if `readout` is None, return them unpooled."""
+    """Pool the colours of pairs by a readout. If it is None, do not pool them."""
     if readout is None:
         entries = torch.stack([pairs.root, pairs.node], dim=1)
         return Coloring(color, pairs.graph, pairs.own, entries)

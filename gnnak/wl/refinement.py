@@ -14,20 +14,20 @@ class Coloring(NamedTuple):
     """The colours of items (nodes, or k-tuples of nodes) after one round of a test."""
 
     color: Tensor
-    """[t]: the colour (0, 1, 2, ...) of each item."""
+    """[items]: the colour (0, 1, 2, ...) of each item."""
     graph: Tensor
-    """[t]: the graph of each item."""
+    """[items]: the graph of each item."""
     node: Tensor
     """[n]: the item of each node v; if items are tuples, the item (v, ..., v)."""
     entries: Tensor | None = None
-    """[t, k]: the k nodes of each item. None if all nodes or k-tuples are items."""
+    """[items, k]: the k nodes of each item. None if items are all nodes or k-tuples."""
 
     @property
     def num_colors(self) -> int:
         return int(self.color.max()) + 1 if self.color.numel() else 0
 
     def fingerprints(self, num_graphs: int) -> Tensor:
-        """Number the distinct multisets of colours; return each graph's number, [g]."""
+        """Return a number per graph, [g], equal for equal multisets of colours."""
         return rank_multisets(self.graph, self.color, num_graphs)
 
 
@@ -51,7 +51,10 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Number each node's multiset of (edge colour, neighbour colour), [n]."""
+    """Return for each node a number for the multiset of its neighbours, [n].
+
+    The multiset has an entry (edge colour, colour) for each neighbour.
+    """
     # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index
@@ -67,11 +70,11 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 
 
 class TupleBlocks(NamedTuple):
-    """The t k-tuples of nodes of all graphs, in one block per number of nodes."""
+    """All k-tuples of nodes of each graph. Graphs of equal size are in one block."""
 
     k: int
     blocks: list[tuple[Tensor, int]]
-    """For each block, the indices of its graphs, and n, their number of nodes."""
+    """For each block, the indices of its graphs, and n, the number of nodes of each."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
@@ -87,12 +90,12 @@ class TupleBlocks(NamedTuple):
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def graph(self) -> Tensor:
-        """Return the graph of each tuple, [t]."""
+        """Return the graph of each tuple, [tuples]."""
         parts = [graphs.repeat_interleave(n**self.k) for graphs, n in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
 
     def diagonal(self, union: GraphUnion) -> Tensor:
-        """Return for each node v the index of the tuple (v, ..., v), [n]."""
+        """Return, for each node v of all graphs, the index of the tuple (v, ..., v)."""
         first = torch.cumsum(union.sizes, 0) - union.sizes
         place = torch.zeros(union.num_nodes, dtype=torch.long)
         start = 0
@@ -105,13 +108,13 @@ class TupleBlocks(NamedTuple):
         return place
 
     def types(self, union: GraphUnion) -> Tensor:
-        """Return the isomorphism type of each of the t tuples as a number, [t]."""
+        """Return the isomorphism type of each tuple as a number, [tuples]."""
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
         return rank_rows(*(self._column(tables, i, j) for i, j in ends))
 
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
-        """Return the colour of the pair of i-th and j-th node of every tuple, [t]."""
+        """Return, for each tuple, the colour of the pair of its i-th and j-th node."""
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
             num_graphs, n, _ = table.shape
@@ -125,7 +128,10 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return the colours of all pairs, [graphs, n, n]; 0 without edge or self loop."""
+    """Return the colours of all pairs of nodes of `graphs`, [graphs, n, n].
+
+    A pair without an edge has colour 0. The colour of (v, v) encodes the colour of v.
+    """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
     place[graphs] = torch.arange(len(graphs))
@@ -167,7 +173,10 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 def _refine(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine colours of k-tuples until stable; `update` numbers a round's multisets."""
+    """Refine the colours of k-tuples until they are stable; yield all colourings.
+
+    `update` returns what one round adds to the colours.
+    """
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
@@ -182,7 +191,7 @@ def _refine(
 
 
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return what one round of oblivious k-WL adds to the colours: k tensors [t]."""
+    """Return what one round of oblivious k-WL adds to colours: k tensors, [tuples]."""
     columns = []
     for axis in range(1, blocks.k + 1):
         lines = [block.movedim(axis, -1) for block in blocks.views(color)]
@@ -196,7 +205,7 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Number the multisets along the last axis, consistently across all tables."""
+    """Number the multisets along the last axis, with the same numbers in all tables."""
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
     width = widths.repeat_interleave(torch.tensor(heights))
@@ -206,7 +215,7 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return what one round of folklore k-WL adds to the colours: one tensor [t]."""
+    """Return what one round of folklore k-WL adds to colours: a tensor, [tuples]."""
     # A tuple whose colour no other tuple has is skipped: it cannot be split.
     shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]

@@ -55,7 +55,7 @@ def subgraph_refinement(union: GraphUnion, options: Options) -> Iterator[Colorin
 def egonet_union(
     union: GraphUnion, num_hops: int, roots: Tensor
 ) -> tuple[RootedSubgraphs, GraphUnion]:
-    """Extract the egonets of `roots`, [s]; also return them as a union of s graphs."""
+    """Extract the egonets of `roots`, [s]. Also return them as a union of s graphs."""
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
     if bool(union.forward.all()):
@@ -75,16 +75,20 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Return [n]: at each root, the value of its egonet plus 1; at other nodes, 0."""
+    """Copy one value per egonet to the nodes, [n].
+
+    A root gets the value of its egonet plus 1. Other nodes get 0.
+    """
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
 
 
 def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
-    """Return what initial colours encode of the root, one number per node copy, [m].
+    """Return the mark that the initial colour of each node copy includes, [m].
 
-    This is the distance to the root (D2C), or 1 at the root and else 0, or always 0.
+    Depending on the options, it is the distance to the root (D2C), or it is 1 at the
+    root and 0 at other nodes, or it is always 0.
     """
     mark = torch.zeros_like(subs.node)
     if options.d2c:
@@ -96,7 +100,7 @@ def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
 
 
 def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[Tensor]:
-    """Return what a round adds to the colours of the s roots: a list of tensors [s]."""
+    """Return what a round adds to the colours of the roots: a list of tensors, [s]."""
     if options.hash == "exact":
         columns = [isomorphism_classes(inside)]
         if options.context:

@@ -1,4 +1,4 @@
-"""Read and write whole files, also compressed; failures raise `FileFormatError`."""
+"""Read and write files, which may be compressed. Failures raise `FileFormatError`."""
 
 import gzip
 import math
@@ -77,9 +77,10 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 def refusing(
     told: str, *kinds: type[Exception], reason: bool = False
 ) -> Iterator[None]:
-    """Context manager: errors (of `kinds`) become a `FileFormatError` with this text.
+    """Context manager: turn errors into a `FileFormatError` with the text `told`.
 
-    If `reason`, the text of the error is appended.
+    If `kinds` are given, this is only done to errors of these classes. If `reason`, the
+    text of the original error is appended.
     """
     try:
         yield
@@ -91,7 +92,7 @@ def refusing(
 
 
 def read_text(path: FilePath, see: str, at_most: int | None = None) -> str:
-    """Return the text of a UTF-8 file; errors refer to a section of docs/formats.md."""
+    """Return the text of a UTF-8 file. Error messages refer to the page `see`."""
     with refusing(f"{path} is not UTF-8 text; see {see}.", UnicodeDecodeError):
         return read_bytes(path, at_most).decode("utf-8-sig")
 
@@ -126,13 +127,14 @@ def write_bytes(path: FilePath, content: bytes) -> None:
 
 
 SMALLEST_BUDGET = 2**30
-"""Least memory budget of a file's arrays, in bytes, however small the file is."""
+"""The arrays of a small file may take this many bytes of memory."""
 LARGEST_RATIO = 300
-"""Memory budget of a large file, in bytes per byte of the file. Real data sets need
-between 10 and 100: numbers of one byte in the file become int64 in memory."""
+"""The arrays of a large file may take this many bytes of memory per byte of the file.
+Real data sets need between 10 and 100: numbers of one byte in the file become int64 in
+memory."""
 BYTES_PER_NUMBER = 8
 BYTES_PER_NAME = 64
-"""Memory of an int64 (`BYTES_PER_NUMBER`) and of a short Python string, in bytes."""
+"""Memory of a short Python string, in bytes."""
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -152,14 +154,14 @@ def check_budget(needed: int, file_size: int) -> None:
 
 
 def check_size(content: IO[bytes]) -> None:
-    """Raise `GraphError` if the headers of an npz file announce too much memory."""
+    """Raise `GraphError` if the arrays of an npz file would need too much memory."""
     with zipfile.ZipFile(content) as archive:
         needed = sum(_bytes_needed(archive, info) for info in archive.infolist())
     check_budget(needed, os.fstat(content.fileno()).st_size)
 
 
 def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
-    """Return the memory in bytes that a member of an npz file needs when it is read."""
+    """Return the memory, in bytes, that one array of an npz file needs when read."""
     with archive.open(info) as member:
         try:
             read = HEADERS[np.lib.format.read_magic(member)]
@@ -186,7 +188,7 @@ TEXT_SUFFIXES = frozenset(
 
 
 def format_suffix(path: Path) -> str:
-    """Return the suffix of a file in lower case, or the one before `.gz`."""
+    """Return the suffix of a file in lower case: `.csv`, also for `graphs.CSV.gz`."""
     return _without_gz(path).suffix.lower()
 
 

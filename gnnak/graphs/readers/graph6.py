@@ -102,7 +102,10 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Return number of nodes and edges [2, e]; raise `ValueError` if malformed."""
+    """Return the number of nodes and the edges, [2, e], of one line.
+
+    If the line is malformed, `ValueError` is raised.
+    """
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)

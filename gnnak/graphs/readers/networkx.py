@@ -57,7 +57,7 @@ def find_categories(
 
 
 def as_numbers(name: str, value: Any, categories: Categories, where: str) -> list[Any]:
-    """Convert the value of an attribute to numbers; `where` is for error messages."""
+    """Convert an attribute's value to numbers; `where` names its place in messages."""
     known = categories.get(name)
     value = value.tolist() if hasattr(value, "tolist") else value
     told = f"the attribute {name!r} of {where} is {value!r}"
@@ -174,7 +174,10 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 def _rows(
     where: str, graph: nx.Graph, names: Sequence[Names | None], categories: Categories
 ) -> list[list[list[float]]]:
-    """Return the attributes, as in `names`, of nodes, edges, the graph and nodes."""
+    """Return four tables, each with the values of the attributes in one of `names`.
+
+    Their rows are the nodes, the edges, the graph, and again the nodes.
+    """
     nodes = [(f"node {n!r} of {where}", data) for n, data in graph.nodes(data=True)]
     edges = [(f"edge {(s, t)!r} of {where}", d) for s, t, d in graph.edges(data=True)]
     parts = zip(names, (nodes, edges, [(where, graph.graph)], nodes), strict=True)
@@ -196,7 +199,10 @@ def _row(
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Convert attribute values to int64 or float32; None if `names` is None."""
+    """Convert rows of values to an int64 or float32 tensor.
+
+    If `names` is None, the result is None.
+    """
     if names is None:
         return None
     if not rows:
@@ -218,7 +224,10 @@ Row = Any
 
 
 def read_node_link(path: FilePath) -> list[Row]:
-    """Read JSON: a list of graphs, one graph, or (`.jsonl`) one graph per line."""
+    """Read node-link graphs from a JSON file with one graph or a list of graphs.
+
+    Files that end in `.jsonl` have one graph per line.
+    """
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
     if format_suffix(where) == ".jsonl":

@@ -34,17 +34,18 @@ PARTS: tuple[Part, ...] = get_args(Part)
 class GraphFile:
     """The content of a data set file: graphs, their splits, and names of categories.
 
-    In shapes, g is the number of graphs and k the number of cross-validation folds.
+    In shapes, g is the number of graphs, and n the number of nodes of all graphs.
     """
 
     store: GraphStore
     """The graphs; may be empty."""
     split: Tensor | None = None
-    """[g], int64: the part that each graph is in, 0 train, 1 validation, 2 test. For
-    one graph with targets of its nodes: [n], or [k, n] for k splits, the part that each
-    node is in, -1 for nodes in no part. None if the file has no split."""
+    """[g], int64: the part that each graph is in: 0 train, 1 validation, 2 test. For
+    one graph with targets of its nodes, this is the part that each node is in, [n], or
+    -1 for nodes in no part; several splits are [splits, n]. None if the file has no
+    split."""
     folds: Tensor | None = None
-    """[k, g], int64: the part that each graph is in, one row per cross-validation fold:
+    """[folds, g], int64: the part that each graph is in, in each cross-validation fold:
     0 train, 1 test, -1 not used. None if the file has no folds."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Lists of category names, by key. Keys end in "_names". For example,
@@ -101,7 +102,7 @@ class GraphFile:
 
 
 def splits_nodes(store: GraphStore, split: Tensor) -> bool:
-    """Return whether `split`, [n] or [k, n], splits the nodes of a single graph."""
+    """Return whether `split` splits the nodes of a single graph: [n] or [splits, n]."""
     whole = len(store) == 1 and store.node_targets and isinstance(split, Tensor)
     return whole and split.dim() in (1, 2) and split.size(-1) == int(store.node_ptr[-1])
 
@@ -116,11 +117,12 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
 
 
 END = b"PK\x05\x06"
-"""The first bytes of a zip file's end record, which has the number of its members."""
+"""The first bytes of the end record of a zip file. This record says how many members
+the file has."""
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""Number in the end record of a zip file with this many members or more."""
+"""The end record says this number if a zip file has this many members or more."""
 
 
 def check_entries(content: IO[bytes]) -> None:
@@ -226,7 +228,7 @@ def read_npz(
 
 
 def _check_written_once(store: GraphStore) -> None:
-    """Raise `GraphError` if a file of undirected graphs has an edge and its reverse."""
+    """Raise `GraphError` if undirected graphs have both directions of an edge."""
     two_way = two_way_edges(store)
     if two_way.numel():
         edge = int(two_way[0])
@@ -237,7 +239,10 @@ def _check_written_once(store: GraphStore) -> None:
 
 
 def holds_one_graph(path: files.FilePath) -> bool:
-    """Return whether an npz file has one graph; `FileFormatError` if it is no such."""
+    """Return whether an npz file has exactly one graph.
+
+    If the file cannot be read, `FileFormatError` is raised.
+    """
     with files.open_bytes(path) as content:
         found = _try(f"{path}", lambda: np.load(content, allow_pickle=False))
         if not isinstance(found, np.lib.npyio.NpzFile) or "edge_index" not in found:
@@ -251,10 +256,10 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
     """Write a data set in the npz layout, atomically; `read_npz` is the inverse.
 
     If every edge has a reverse edge with the same attributes, only one direction is
-    written, and `read_npz` may return the edges in another order. Otherwise, and if
-    parallel edges would be written in different directions, all edges are written, with
-    `directed` set. Integers are written in the smallest dtype that can represent them
-    and read as int64.
+    written, and `read_npz` may return the edges in another order. Otherwise, all edges
+    are written, with `directed` set. All edges are also written if, of several parallel
+    edges, different directions would remain. Integers are written in the smallest dtype
+    that can represent them, and read as int64.
 
     Args:
         path: The file; an existing file is replaced.
@@ -268,10 +273,10 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write a data set in the npz layout, atomically, with all the edges that it has.
+    """Write a data set in the npz layout, atomically, with exactly the given edges.
 
-    Unless `directed`, the graphs must have only one direction of each edge. This is
-    faster than `write_npz`, which sorts all edges to find reverse edges.
+    Unless `directed`, the graphs must have only one direction of each edge. This
+    function is faster than `write_npz`, which sorts all edges to find reverse edges.
     """
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
@@ -324,7 +329,7 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
-    """Return a `GraphFile`, without adding reverse edges, and the flag `directed`."""
+    """Build a `GraphFile`, without reverse edges; also return the flag `directed`."""
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)

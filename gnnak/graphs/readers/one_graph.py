@@ -17,15 +17,15 @@ SPARSE_X = ("x_indptr", "x_indices", "x_shape", "x_values")
 KEYS = (*SPARSE_X, *MASKS)
 """Keys that only a file of one graph may have."""
 DENSE_PER_ENTRY = 1000
-"""Largest number of entries of a dense matrix per entry of the sparse one, to refuse
-small files that need much memory."""
+"""A sparse matrix is refused if its dense form has more than this many entries for each
+stored entry. So a small file cannot take much memory."""
 
 
 def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
-    """Convert masks of nodes, each [n] or [n, k], to a split: [n], or [k, n] if k > 1.
+    """Convert masks of nodes to one split, [n], or to several splits, [splits, n].
 
-    The split has 0 for training, 1 for validation and 2 for test nodes, and -1 for the
-    nodes in no mask.
+    Each mask is [n] or [n, splits]. A split has 0 for training, 1 for validation and 2
+    for test nodes, and -1 for the nodes in no mask.
 
     >>> train, test = torch.tensor([True, False, False]), torch.tensor([0, 1, 0]).bool()
     >>> split_of_masks({"train_mask": train, "test_mask": test}, 3)
@@ -59,9 +59,9 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
 
 
 def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Convert the arrays of a file of one graph to those of a file of many graphs.
+    """Convert arrays from the layout for one large graph to that for many graphs.
 
-    Other files are returned unchanged.
+    Arrays of other files are returned unchanged.
     """
     found = {key: value for key, value in arrays.items() if key not in KEYS}
     if any(key in arrays for key in SPARSE_X):
@@ -90,7 +90,7 @@ def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the sparse feature matrix as a dense one of float32."""
+    """Return the sparse feature matrix as a dense float32 matrix."""
     missing = [key for key in SPARSE_X[:3] if key not in arrays]
     if missing or "x" in arrays:
         told = f"lacks {missing[0]}" if missing else "has x and a sparse x"

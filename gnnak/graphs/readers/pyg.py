@@ -90,9 +90,9 @@ def _is_graph(item: object) -> bool:
 
 
 def read_pyg(path: FilePath) -> list[Data]:
-    """Read a `.pt` file with one graph or a list of graphs, as `Data` or as dicts.
+    """Read a `.pt` file with one graph or a list of graphs. Each is a `Data` or a dict.
 
-    The file is read with `weights_only=True`, since other objects could run code.
+    The file is read with `weights_only=True`, since loading any objects could run code.
     """
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -125,19 +125,18 @@ def from_pyg(
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
     Features with one dimension, [n] or [e], become one column, [n, 1] or [e, 1]. Other
-    fields (`pos`, `edge_weight`, masks, ...) are ignored unless you name them.
-    `GraphError` names the first graph that is malformed or has other fields than the
-    first graph.
+    fields (`pos`, `edge_weight`, masks, ...) are ignored unless you name them. All
+    graphs must have the same fields. `GraphError` names the first wrong graph.
 
     Args:
         data_list: A list or PyG `Dataset` of graphs with the same fields, numbers of
             columns and dtypes. A graph without `edge_index` has no edges.
         node_targets: Whether `y` has one row per node, instead of one row or one number
             per graph.
-        node_attr: Names of the fields that become the columns of `x`, with one row per
-            node. If None, `x` if the graphs have it.
-        edge_attr: Names of the fields that become the columns of `edge_attr`. If None,
-            `edge_attr` if the graphs have it.
+        node_attr: Names of the fields, with one row per node, that become the columns
+            of `x`. If None, only the field `x` is read, if the graphs have it.
+        edge_attr: Names of the fields, with one row per edge, that become the columns
+            of `edge_attr`. If None, only `edge_attr` is read, if the graphs have it.
 
     >>> from torch_geometric.data import Data
     >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -223,7 +222,10 @@ def _one(
 def _features(
     data: Data, default: str, names: Names | None, rows: int, owner: str
 ) -> Tensor | None:
-    """Concatenate named fields to [rows, c]; without `names`, return `default`."""
+    """Concatenate the fields `names`, or the field `default`, to [rows, c].
+
+    Returns None if there are no names, and no field `default`.
+    """
     columns, fields = [], data.to_dict()
     for name in listed(names) or (default,):
         value = fields.get(name)
@@ -240,7 +242,7 @@ def _features(
 
 
 def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
-    """Return what each field of the graphs in a store has one row for."""
+    """Return, by name, whether each field has one row per graph, node or edge."""
     fields = [graph.to_dict() for graph in graphs]
     axes: dict[str, FieldAxis] = {}
     for name in sorted({name for each in fields for name in each} - MADE - {"y"}):
@@ -310,7 +312,7 @@ class Attributes:
         return [k for k, v in self.tensors.items() if not v.is_aligned]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
-        """Return the rows of all fields in `aligned` for some graphs, by field name."""
+        """Return, by field name, the rows of some graphs in the fields of `aligned`."""
         chosen: dict[str, Tensor] = {}
         index: dict[FieldAxis, Tensor] = {}
         there = graphs.to(store.device, non_blocking=True)
@@ -323,7 +325,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return all fields not in `aligned`, for a batch of `graphs`, by name."""
+        """Return, by name, the fields of a batch of `graphs` that are not `aligned`."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -336,7 +338,10 @@ class Attributes:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of the rows of some graphs."""
+    """Return the positions of some graphs' rows, on the store's device.
+
+    `host` and `there` are the indices of the graphs, on the CPU and on this device.
+    """
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -425,7 +430,10 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Return the axis on which each graph has `count` rows, [g]; None if none fits."""
+    """Find what a field has one row for, given its number of rows in each graph, [g].
+
+    Returns None if this is neither graphs, nodes nor edges.
+    """
     sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:
@@ -457,7 +465,7 @@ STORED: dict[str, tuple[FieldAxis, ...]] = {
     "edge_attr": ("edges",),
     "y": ("graphs", "nodes"),
 }
-"""Optional fields of a `GraphStore`, and the axes along which each may have rows."""
+"""Optional fields of a `GraphStore`, and what each of them may have one row for."""
 NOTED = {"_num_nodes"}
 """Private field in which PyG stores the number of nodes of each graph of a batch."""
 MADE = {"edge_index", "num_nodes", "batch", "ptr"} | NOTED
@@ -469,8 +477,9 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs, with `x`, `edge_attr` and `y` if their rows are as in `STORED`."""
+    """The graphs. They have the fields in `STORED` whose rows are as stated there."""
     attributes: Attributes = field(default_factory=Attributes)
+    """All other fields of the graphs."""
     kind: type | None = None
     """The class of the PyG graphs; if None, `torch_geometric.data.Data`."""
     has_edges: bool = True

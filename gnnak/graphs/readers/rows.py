@@ -1,4 +1,4 @@
-"""`GraphRows`: graphs read row by row, together with the rows that are not graphs."""
+"""`GraphRows`: graphs read row by row, and the rows that cannot be used as graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gnnak.errors import FileFormatError, counted
 from gnnak.graphs.store import GraphStore
 
 SHOWN = 3
-"""Largest number of bad rows that an error message names."""
+"""An error message names at most this many bad rows."""
 
 
 class BadRow(NamedTuple):
@@ -31,7 +31,7 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureUse:
-    """Names of the attributes of the user's graphs: features, and those not used."""
+    """Names of attributes of the user's graphs: those used as features, and others."""
 
     nodes: tuple[str, ...] = ()
     edges: tuple[str, ...] = ()
@@ -48,9 +48,10 @@ class FeatureUse:
         return FeatureUse(self.nodes, self.edges, left[0], left[1], left[2], self.texts)
 
     def line(self, are_columns: bool = False) -> str:
-        """Name the features and the unused attributes, and say how to add features.
+        """Return a text that names features and unused attributes.
 
-        `are_columns` says whether `unused_graphs` are columns of a table.
+        It also says how to add features. `are_columns` says whether `unused_graphs` are
+        columns of a table.
         """
         used, ignored, flags, python = [], [], [], []
         for owner in ("node", "edge"):
@@ -76,7 +77,7 @@ class FeatureUse:
 
 
 MOST_NAMES = 12
-"""Largest number of names that a list in a message has."""
+"""A list in a message has at most this many names."""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -86,37 +87,38 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GraphRows:
-    """Graphs from a file or a list, one per row, without the rows that are bad."""
+    """Graphs from a file or a list, one per row. The rows in `bad` have no graph."""
 
     store: GraphStore
-    """The g graphs of the good rows, in the order of the rows."""
+    """The g graphs of all rows that are not bad, in the order of the rows."""
     position: Tensor
     """[g], int64, increasing: the row that each graph comes from, counted from 0."""
     num_rows: int
     bad: tuple[BadRow, ...] = ()
-    """The rows that are not graphs, in order."""
+    """The rows that cannot be used, in order."""
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Texts or numbers by name, one per row, good or bad: the columns of a table, or
-    the graph attributes of networkx graphs. Empty if the data have none."""
+    """The columns of a table, or the graph attributes of networkx graphs, by name. Each
+    has one text or number for every row, including bad rows."""
     node_columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Node attributes of networkx graphs by name, one value per node of good rows."""
+    """Node attributes of networkx graphs by name, one value per node of `store`."""
     source: str = "the data"
-    """Name of the file, or other words for error messages."""
+    """What error messages call the data, such as the name of the file."""
     molecules: tuple[str, ...] | None = None
     """The SMILES string of each graph; None if the graphs are not molecules."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if the data have no split. For
-    one graph, it may be a split of the nodes; see `GraphFile`."""
+    """[g], int64: the part that each graph is in: 0 train, 1 validation, 2 test. None
+    if the data have no split. A split of one graph's nodes is as in `GraphFile`."""
     folds: Tensor | None = None
-    """[k, g], int64: 0 train, 1 test, -1 not used; None if the data have no folds."""
+    """[folds, g], int64: the part that each graph is in, in each cross-validation fold:
+    0 train, 1 test, -1 not used. None if the data have no folds."""
     decimal_commas: bool = False
     """Whether numbers in `columns` may have decimal commas; see `OpenTable`."""
     features: FeatureUse = FeatureUse()
     """Names of the attributes of nodes, edges and graphs; empty for molecules."""
     unread_y: str = ""
-    """Why `y` of the graphs was not read, as a sentence; empty if it was."""
+    """A sentence that says why the targets `y` were not read; empty if they were."""
     one_way: bool = False
-    """Whether all edges of PyG data come in one direction only."""
+    """Whether no edge of the PyG data has a reverse edge."""
 
     def __len__(self) -> int:
         return len(self.store)
@@ -171,7 +173,7 @@ def joined_rows(parts: Sequence[GraphRows], source: str) -> GraphRows:
 
 
 def check_any(rows: GraphRows) -> None:
-    """Raise `FileFormatError` if no row is a graph, or no graph has a node."""
+    """Raise `FileFormatError` if no row can be used, or if no graph has a node."""
     if not rows.num_rows:
         raise FileFormatError(f"{rows.source} has no graphs; add some.")
     if not len(rows):
@@ -185,7 +187,7 @@ def check_any(rows: GraphRows) -> None:
 
 
 class BadRowsError(FileFormatError):
-    """Some rows cannot be used; the field `told` says which, without advice."""
+    """Some rows cannot be used; `told` is the error message without the advice."""
 
     def __init__(self, told: str) -> None:
         super().__init__(
@@ -195,7 +197,7 @@ class BadRowsError(FileFormatError):
 
 
 def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
-    """Raise `BadRowsError` if there are bad rows, and name the first ones."""
+    """Raise `BadRowsError` if there are bad rows; the message names the first ones."""
     if not bad:
         return
     shown = "; ".join(str(row) for row in bad[:SHOWN])

@@ -200,7 +200,7 @@ def _atoms(chem: Any, molecule: Any) -> list[int]:
 
 
 def _kekulized(chem: Any, molecule: Any) -> Any:
-    """Return a copy without stereo marks; in Kekulé form, if the molecule has one."""
+    """Return a copy without stereo marks, in Kekulé form if the molecule has one."""
     # Without marks, atoms and bonds alone determine which atoms are stereocentres.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)

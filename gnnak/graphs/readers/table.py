@@ -16,9 +16,9 @@ from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 DELIMITERS = ",;\t"
-"""Characters that may separate cells; if a header has none, the first is assumed."""
+"""Characters that may separate cells. The comma is assumed if a header has none."""
 LONGEST_HEADER = 1_000_000
-"""Largest number of characters of the header in which the separator is searched."""
+"""The separator is searched in at most this many characters of the header."""
 MAX_COLUMNS = 10_000
 
 
@@ -53,9 +53,9 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
 
     The file is UTF-8. Cells are separated by commas, semicolons or tabs. A first line
     such as `sep=;` names the separator; files that end in `.tsv` have tabs. If the
-    header has several of these characters, the separator is one that gives the first
-    row as many cells as the header; in doubt, the most frequent one. Blank lines are
-    skipped.
+    header has several of these characters, the separator is the one that splits header
+    and first row into equally many cells. If this does not decide, it is the most
+    frequent one. Blank lines are skipped.
     """
     where = Path(path)
     with open_bytes(path) as raw:
@@ -125,7 +125,7 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
 
 
 def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
-    """Return whether `delimiter` gives header and first row equally many cells."""
+    """Return whether header and first row have equally many cells, more than one."""
     lines = iter(lambda: text.readline(LONGEST_HEADER), "")
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -198,7 +198,7 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
 
 
 def _wrong_line(words: list[str], width: int, first: bool) -> str | None:
-    """Return what is wrong with a line of an edge list; None if nothing is."""
+    """Return an error text for a line of an edge list; None if the line is valid."""
     shown, see = " ".join(words), "see docs/formats.md"
     if len(words) > 2 and words[2].startswith("{") and words[-1].endswith("}"):
         how = "nx.write_edgelist(graph, path, data=False), or as JSON to keep them"
