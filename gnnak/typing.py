@@ -2,18 +2,35 @@
 
 - A *rooted subgraph* is the part of a graph around one node, such as its egonet.
 - The *root*, or *centroid*, is the node around which a rooted subgraph is extracted.
+- An *extractor* finds the rooted subgraphs of a graph, such as `EgoNets(2)`.
 - An *egonet* has all nodes within k hops of the root, and all edges between them.
+- *Ring* r of an egonet has the nodes at distance r from the root.
 - The *hop* of a node copy is its distance to the root, in edges.
 - The *base GNN* is what a GNN-AK layer runs on rooted subgraphs: GIN in GIN-AK.
 - A *node copy* is a node as it occurs in one rooted subgraph: a node in three rooted
   subgraphs has three node copies.
 - An *edge copy* is an edge as it occurs in one rooted subgraph.
+- A *conv* is a graph convolution, such as PyG's `GCNConv`.
+- A *state* is the vector that a network computes for a node, an edge or a node copy.
 - The *encodings* of a node are its state as the root of a subgraph (centroid), its
   subgraph's pooled states (subgraph) and its pooled states in all subgraphs (context).
+- To *pool* states is to sum or average those of a group.
+- A *gate* is learned factors in 0..1 that multiply a node copy's state before a pool.
+- A *hop table* has one row per hop, such as the embeddings of hops, or the gates.
+- A *readout* is the last part of a network, which pools states.
 - To *uplift* a GNN is to replace each conv by a GNN-AK layer, which runs the conv on
   rooted subgraphs.
+- A *slice* is several consecutive rooted subgraphs that a layer encodes at a time.
+- *Streamed subgraphs* do not fit into memory: each slice is extracted when needed.
 - *SubgraphDrop* trains on a sample of the roots. The other roots are dropped; their
   states are estimated from the subgraphs that contain them.
+- The *coverage* of a node is the number of sampled subgraphs that contain it.
+- A *seed* of a `RootLoader` is a node of a large graph whose output is wanted.
+- A *scope* is the sampled neighbourhood of a single seed.
+- *Groups* divide the rows of a tensor by a key, such as the node of each row.
+- An *operation* is a function that a backend can replace by a faster implementation.
+- *Fused* operations run in one kernel, or in few, and store fewer tensors.
+- To *synchronise* is to wait on the CPU until the GPU has finished.
 - *Padding* is rows at the end of a tensor that only bring it to a fixed size.
 - The *padded form* of a batch is the same batch with padding.
 - *Real rows* are the rows of a tensor that are not padding.
@@ -23,7 +40,8 @@
 
 Shapes such as `[m, c]` are written with one letter per axis: `n` nodes, `e` directed
 edges (an undirected edge is two), `g` graphs, `s` rooted subgraphs, `m` node copies,
-`f` edge copies, `c` channels, `k` hops. All graphs of a batch are counted together.
+`f` edge copies, `c` channels, `k` hops, `t` rows of a hop table, `p` pairs of nodes.
+All graphs of a batch are counted together.
 """
 
 import difflib
