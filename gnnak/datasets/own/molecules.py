@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +15,13 @@ import torch
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.files import FilePath, read_bytes
+from gnnak.graphs.readers.files import (
+    FilePath,
+    format_suffix,
+    open_bytes,
+    share_read,
+    visible_files,
+)
 from gnnak.graphs.readers.rows import BadRow, GraphRows
 from gnnak.graphs.readers.smiles import (
     ATOM_FEATURES,
@@ -23,7 +32,15 @@ from gnnak.graphs.readers.smiles import (
     parse_smiles,
     zinc_from_molecules,
 )
-from gnnak.graphs.readers.table import check_columns, open_table
+from gnnak.graphs.readers.table import (
+    TABLE_SUFFIXES,
+    OpenTable,
+    TableRow,
+    check_columns,
+    checked_parquet,
+    import_pyarrow,
+    open_table,
+)
 from gnnak.nn.features import Categorical
 
 
@@ -112,47 +129,138 @@ def molecules_in_list(
     )
 
 
+MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
+
+
+def molecule_files(path: FilePath) -> list[Path]:
+    """Return `path` if it is a table or `.smi` file, or the files of a folder of these.
+
+    For other files and folders, the list is empty. In a folder, marks of Spark, such as
+    `_SUCCESS`, are ignored.
+    """
+    where = Path(path)
+    files = [where]
+    if where.is_dir():
+        files = [f for f in visible_files(where) if not f.name.startswith("_")]
+    known = all(format_suffix(file) in MOLECULE_SUFFIXES for file in files)
+    return files if known else []
+
+
 def molecule_chunks(
     path: FilePath,
     smiles: str | None = None,
     size: int = CHUNK,
     featurizer: str = "ogb",
+    skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield the molecules of a table in chunks of `size` rows, to bound the memory.
+    """Yield the molecules of a file or folder in chunks of `size` rows.
 
-    In `bad`, rows are counted over the whole file; in `position`, from 0 in each chunk.
+    A chunk has rows of one file. In `bad`, rows are counted over all files; in
+    `position`, from 0 in each chunk. The first `skip` rows, which must be whole chunks,
+    are left out.
     """
-    with open_table(path) as table:
-        column = find_smiles(path, smiles, table.names)
-        place = table.names.index(column)
-        first = 0
-        while rows := list(islice(table.rows, size)):
-            texts = [row.cells[place] for row in rows]
-            if not first:
-                _refuse_numbers(path, column, texts)
-            part = molecules_in_list(texts, str(path), featurizer)
-            reasons = {row.number: row.reason for row in part.bad}
-            reasons |= {r.number - first: r.problem for r in rows if r.problem}
-            bad = [BadRow(n + first, reasons[n]) for n in sorted(reasons)]
-            kept = [i for i, p in enumerate(part.position) if int(p) + 1 not in reasons]
-            columns = {
-                name: [row.cells[i] for row in rows]
-                for i, name in enumerate(table.names)
-            }
-            indices = torch.tensor(kept, dtype=torch.long)
-            yield GraphRows(
-                part.store.subset(indices),
-                part.position[indices],
-                len(rows),
-                tuple(bad),
-                columns,
-                source=str(path),
-                molecules=tuple(columns[column][i] for i in part.position[indices]),
-                decimal_commas=table.decimal_commas,
-            )
-            first += len(rows)
+    files = molecule_files(path) or [Path(path)]
+    names, schema = _check_headers(files, smiles)
+    sizes = [file.stat().st_size for file in files]
+    first = 0
+    for index, file in enumerate(files):
+        with _open(file) as table:
+            while rows := list(islice(table.rows, size)):
+                first += len(rows)
+                if first <= skip:
+                    continue
+                part = _as_molecules(file, table.names, rows, smiles, featurizer)
+                before = first - len(rows)
+                read = sum(sizes[:index]) + table.share(rows[-1].number) * sizes[index]
+                yield replace(
+                    part,
+                    bad=tuple(BadRow(before + n, reason) for n, reason in part.bad),
+                    columns={name: part.columns[name] for name in names},
+                    source=str(path),
+                    schema=schema,
+                    share=read / sum(sizes),
+                    decimal_commas=table.decimal_commas,
+                )
     if not first:
-        raise FileFormatError(f"{path} has a header but no rows; add rows.")
+        what = "a header but no rows; add rows" if names else "no graphs; add some"
+        raise FileFormatError(f"{path} has {what}.")
+
+
+def _check_headers(
+    files: Sequence[Path], smiles: str | None
+) -> tuple[Sequence[str], Any]:
+    """Return the columns of the first file, and the pyarrow schema of all, or None.
+
+    Raise an error if a file has no column with SMILES strings, or other columns.
+    """
+    headers: list[tuple[Sequence[str], Any]] = []
+    for file in files:
+        with _open(file) as table:
+            headers.append((table.names, table.schema))
+        names, first = set(table.names), headers[0][0]
+        if names:
+            find_smiles(file, smiles, table.names)
+        if names != set(first):
+            other = ", ".join(sorted(names ^ set(first))[:5])
+            raise FileFormatError(
+                f"{files[0]} and {file} differ in the columns {other}; give files with "
+                "the same columns."
+            )
+    schemas = [schema for _, schema in headers if schema is not None]
+    if not schemas:
+        return headers[0][0], None
+    with checked_parquet(files[0].parent):
+        unify = import_pyarrow().unify_schemas
+        return headers[0][0], unify(schemas, promote_options="permissive")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[OpenTable]:
+    """Context manager: open a table, or a `.smi` file as a table without names.
+
+    A line of a `.smi` file is a SMILES string; further words are ignored.
+    """
+    if format_suffix(path) != ".smi":
+        with open_table(path) as table:
+            yield table
+        return
+    with open_bytes(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as lines:
+        yield OpenTable((), _smi_rows(path, lines), lambda _: share_read(raw))
+
+
+def _smi_rows(path: Path, lines: Iterable[str]) -> Iterator[TableRow]:
+    try:
+        every = (line.split() for line in lines)
+        for number, words in enumerate(filter(None, every), start=1):
+            yield TableRow(number, words[:1])
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"{path} is not UTF-8 text; see docs/formats.md#smiles."
+        ) from error
+
+
+def _as_molecules(
+    file: Path,
+    names: Sequence[str],
+    rows: Sequence[TableRow],
+    smiles: str | None,
+    featurizer: str,
+) -> GraphRows:
+    """Convert some rows of a file to graphs; in `bad`, rows are counted from 1."""
+    column = find_smiles(file, smiles, names) if names else None
+    place = names.index(column) if column else 0
+    texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]
+    if column and rows[0].number == 1:
+        _refuse_numbers(file, column, texts)
+    part = molecules_in_list(texts, featurizer=featurizer)
+    reasons = {row.number: row.reason for row in part.bad}
+    reasons |= {i: row.problem for i, row in enumerate(rows, start=1) if row.problem}
+    good = [i for i, p in enumerate(part.position.tolist()) if p + 1 not in reasons]
+    return replace(
+        part.subset(torch.tensor(good, dtype=torch.long)),
+        bad=tuple(BadRow(number, reasons[number]) for number in sorted(reasons)),
+        columns={name: [row.cells[i] for row in rows] for i, name in enumerate(names)},
+    )
 
 
 def molecule_table(
@@ -161,7 +269,7 @@ def molecule_table(
     limit: int | None = None,
     featurizer: str = "ogb",
 ) -> GraphRows:
-    """Read a whole table of molecules, or its first `limit` rows."""
+    """Read whole files of molecules, or their first `limit` rows."""
     parts, first, position = [], 0, []
     size = min(CHUNK, limit or CHUNK)
     for part in molecule_chunks(path, smiles, size, featurizer):
@@ -170,7 +278,7 @@ def molecule_table(
         first += part.num_rows
         if limit is not None and first >= limit:
             break
-    columns: dict[str, list[str]] = {name: [] for name in parts[0].columns}
+    columns: dict[str, list[Any]] = {name: [] for name in parts[0].columns}
     for part in parts:
         for name, values in part.columns.items():
             columns[name].extend(values)
@@ -202,8 +310,8 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
     )
 
 
-def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
-    given = [text for text in texts if text]
+def _refuse_numbers(path: FilePath, column: str, texts: Sequence[Any]) -> None:
+    given = [str(text) for text in texts if text != ""]
     if given and all(map(_is_number, given)):
         raise OptionError(
             f"column {column} of {Path(path).name} has numbers, such as {given[0]}, "
@@ -218,15 +326,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
-    """Read a `.smi` file: one SMILES string per line; further words are ignored."""
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{path} is not UTF-8 text; see docs/formats.md#smiles."
-        ) from error
-    lines = [line.split() for line in text.splitlines() if line.strip()]
-    return molecules_in_list([words[0] for words in lines], str(path), featurizer)
