@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,7 +93,10 @@ def open_writer(
     part, note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
     try:
         with part.open("ab") as file:
-            done = _begin(file, part, note, depends_on, resume)
+            if not try_lock(file):
+                raise OptionError(f"another command writes {part}; wait until it ends.")
+            done = _written(part, note, depends_on or {}, resume)
+            file.truncate(done.size)
 
             def put(content: bytes) -> None:
                 file.write(content)
@@ -119,16 +122,8 @@ def open_writer(
             part.unlink(missing_ok=True)
 
 
-def _begin(
-    file: IO[bytes],
-    part: Path,
-    note: Path,
-    depends_on: dict[str, Any] | None,
-    resume: bool,
-) -> Done:
-    """Lock the file, and shorten it to what is complete; return how much that is."""
-    if not try_lock(file):
-        raise OptionError(f"another command writes {part}; wait until it ends.")
+def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -> Done:
+    """Return how much a command that was stopped has written, if it can continue."""
     done = Done()
     with suppress(OSError, ValueError, KeyError, TypeError):  # no note, or damaged
         told = json.loads(note.read_bytes())
@@ -142,12 +137,11 @@ def _begin(
             f"{part} has the first {done.rows} rows of predictions that were stopped; "
             f"add --resume to continue them, or delete {part}."
         )
-    elif other := [n for n in before if before[n] != (depends_on or {}).get(n)]:
+    elif other := [n for n in before if before[n] != depends_on.get(n)]:
         raise OptionError(
             f"{part} was begun with other {' and '.join(other)}, so --resume cannot "
             f"continue it; give the same command as before, or delete {part}."
         )
-    file.truncate(done.size)
     return done
 
 
@@ -193,11 +187,9 @@ class TableWriter:
         columns = given | new
         if self.kind == "parquet":
             types = {field.name: field.type for field in part.rows.schema or ()}
-            types |= dict.fromkeys(new, import_pyarrow().float64())
-            words = ["error"]
-            if part.predictions.labels is not None:
-                words.append(next(iter(new)))
-            content = _arrow_stream(columns, types | dict.fromkeys(words, "string"))
+            words = {"error"} | set(list(new)[: part.predictions.labels is not None])
+            types |= {name: "string" if name in words else "double" for name in new}
+            content = _arrow_stream(columns, types)
         else:
             content = self._text(columns).encode()
         self.done.add(part, len(content))
@@ -224,12 +216,9 @@ def _arrow_stream(columns: dict[str, Sequence[Any]], types: dict[str, Any]) -> b
         try:
             arrays.append(arrow.array(values, types.get(name)))
         except (arrow.ArrowException, OverflowError) as error:
-            if name in types:
-                raise FileFormatError(
-                    f"column {name} cannot be written as Parquet ({error}); write .csv."
-                ) from error
-            texts = [None if value is None else str(value) for value in values]
-            arrays.append(arrow.array(texts, "string"))
+            raise FileFormatError(
+                f"column {name} cannot be written as Parquet ({error}); write .csv."
+            ) from error
     batch, sink = arrow.record_batch(arrays, list(columns)), arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
