@@ -75,10 +75,10 @@ def train(
     see docs/large-graph.md.
 
     Args:
-        data: Path of a table of molecules (`.csv`, `.tsv`, `.smi`), of graphs (`.npz`,
-            `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of graph files; or
-            a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`;
-            or one PyG `Data` or networkx graph with a target of every node.
+        data: Path of a table of molecules (`.csv`, `.tsv`, `.parquet`, `.smi`), of
+            graphs (`.npz`, `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of
+            such files; or a list of SMILES strings, PyG `Data` or networkx graphs; or a
+            `GraphStore`; or one PyG `Data` or networkx graph with targets of its nodes.
             A column of a pandas frame is a list. Text files may be compressed (`.gz`).
         y: Targets, one row per graph, [g] or [g, t], with NaN for unknown targets.
             Columns of a pandas frame are matched by position, and name the targets. If

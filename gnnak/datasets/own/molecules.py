@@ -186,32 +186,29 @@ def molecule_chunks(
         raise FileFormatError(f"{path} has {what}.")
 
 
-def _check_headers(
-    files: Sequence[Path], smiles: str | None
-) -> tuple[Sequence[str], Any]:
+def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], Any]:
     """Return the columns of the first file, and the pyarrow schema of all, or None.
 
     Raise an error if a file has no column with SMILES strings, or other columns.
     """
-    headers: list[tuple[Sequence[str], Any]] = []
+    headers, schemas = [], []
     for file in files:
         with _open(file) as table:
-            headers.append((table.names, table.schema))
-        names, first = set(table.names), headers[0][0]
-        if names:
+            headers.append(list(table.names))
+            schemas += [] if table.schema is None else [table.schema]
+        if table.names:
             find_smiles(file, smiles, table.names)
-        if names != set(first):
-            other = ", ".join(sorted(names ^ set(first))[:5])
+        if differing := set(headers[0]) ^ set(table.names):
+            other = ", ".join(sorted(differing)[:5])
             raise FileFormatError(
                 f"{files[0]} and {file} differ in the columns {other}; give files with "
                 "the same columns."
             )
-    schemas = [schema for _, schema in headers if schema is not None]
     if not schemas:
-        return headers[0][0], None
+        return headers[0], None
     with checked_parquet(files[0].parent):
         unify = import_pyarrow().unify_schemas
-        return headers[0][0], unify(schemas, promote_options="permissive")
+        return headers[0], unify(schemas, promote_options="permissive")
 
 
 @contextmanager
