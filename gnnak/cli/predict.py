@@ -133,7 +133,7 @@ def predict(
         graphs = load_dataset(str(data).lower(), seed=seed, data_dir=data_dir).store
     states: list[np.ndarray] = []
     depends_on, wanted = None, embeddings is not None
-    if by_row and (files := molecule_files(data)):
+    if by_row and output and (files := molecule_files(data)):
         if output.parent.samefile(data):
             raise OptionError(
                 f"the output {output} is in the folder to predict for; give a file in "

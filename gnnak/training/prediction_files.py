@@ -79,18 +79,26 @@ def open_writer(
     the result of `fingerprints`, is given, the table can be continued after the process
     was killed: `OUT.part.json` says how much of `OUT.part` is complete.
     """
+    kind = "csv" if path is None else path.suffix.lower().removeprefix(".")
     if path is None:
-        yield TableWriter(info, "csv", Done(), lambda c: sys.stdout.write(c.decode()))
-        return
-    kind, done = path.suffix.lower().removeprefix("."), None
-    if kind == "npz":
+        yield TableWriter(info, kind, Done(), lambda c: sys.stdout.write(c.decode()))
+    elif kind == "npz":
         arrays = ArrayWriter()
         yield arrays
         write_bytes(path, arrays.content())
-        return
-    if kind == "parquet":
-        import_pyarrow()
+    else:
+        with _draft(path, depends_on, resume) as (done, put):
+            yield TableWriter(info, kind, done, put)
+
+
+@contextmanager
+def _draft(
+    path: Path, depends_on: dict[str, Any] | None, resume: bool
+) -> Iterator[tuple[Done, Callable[[bytes], None]]]:
+    """Context manager: yield how much is written, and a function that appends bytes."""
+    finish = _write_parquet if path.suffix.lower() == ".parquet" else os.replace
     part, note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
+    done = None
     try:
         with part.open("ab") as file:
             if not try_lock(file):
@@ -104,14 +112,12 @@ def open_writer(
                 os.fsync(file.fileno())
                 if depends_on is not None:
                     told = {"depends_on": depends_on, "done": asdict(done)}
-                    write_bytes(note, json.dumps(told).encode())
+                    new = note.with_suffix(".new")
+                    new.write_text(json.dumps(told))
+                    os.replace(new, note)
 
-            yield TableWriter(info, kind, done, put)
-        if kind == "parquet":
-            _write_parquet(part, path)
-            part.unlink()
-        else:
-            os.replace(part, path)
+            yield done, put
+        finish(part, path)
         note.unlink(missing_ok=True)
     except OSError as error:
         raise FileFormatError(
@@ -146,7 +152,7 @@ def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -
 
 
 def _write_parquet(part: Path, path: Path) -> None:
-    """Join the Arrow streams of a draft to a Parquet file."""
+    """Join the Arrow streams of `part`, which can be continued, to a Parquet file."""
     arrow, parquet = import_pyarrow(), import_pyarrow("pyarrow.parquet")
     draft = part.with_name(f"{part.name}.parquet")
     with arrow.OSFile(str(part)) as file:
