@@ -257,16 +257,19 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen:
     )
 
 
+def end(process: subprocess.Popen) -> None:
+    _, told = process.communicate()
+    assert process.returncode == 0, told
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_predict_that_is_killed_ten_times_loses_no_row(suffix, checkpoint, place):
     numbers = random.Random(0)
-    rows = [
-        (i, "C(" if i % 99 == 0 else numbers.choice(SMILES)) for i in range(100_000)
-    ]
+    rows = [(i, "C(" if i % 99 == 0 else numbers.choice(SMILES)) for i in range(50_000)]
     Path("new.csv").write_text(text(rows))
     given = [checkpoint, "new.csv", "--accelerator", "cpu", "-o"]
-    assert start(place, *given, f"whole{suffix}").wait() == 0
+    end(start(place, *given, f"whole{suffix}"))
     written: list[int] = []
     for stop in [signal.SIGTERM] + [signal.SIGKILL] * 10:
         process = start(place, *given, f"out{suffix}", "--resume")
@@ -282,7 +285,7 @@ def test_predict_that_is_killed_ten_times_loses_no_row(suffix, checkpoint, place
             assert told == "error: stopped by SIGTERM; go on with --resume.\n"
         written.append(json.loads(note.read_text())["done"]["rows"])
     assert sorted(set(written)) == written
-    assert start(place, *given, f"out{suffix}", "--resume").wait() == 0
+    end(start(place, *given, f"out{suffix}", "--resume"))
     assert content(f"out{suffix}") == content(f"whole{suffix}")
     assert sorted(place.glob("*.part*")) == []
 
@@ -297,8 +300,9 @@ def test_predict_of_many_rows_takes_the_memory_of_few(checkpoint, place):
         rows = [(i, numbers.choice(SMILES)) for i in range(count)]
         Path("new.csv").write_text(text(rows))
         out = f"{count}.csv"
-        process = start(place, checkpoint, "new.csv", "--accelerator", "cpu", "-o", out)
-        _, status, usage = os.wait4(process.pid, 0)
+        given = [checkpoint, "new.csv", "--accelerator", "cpu", "-o", out]
+        with start(place, *given) as process:
+            _, status, usage = os.wait4(process.pid, 0)
         assert status == 0
         assert len(Path(out).read_text().splitlines()) == count + 1
         peaks.append(usage.ru_maxrss)
