@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -221,15 +221,11 @@ def _open(path: Path) -> Iterator[OpenTable]:
         with open_table(path) as table:
             yield table
         return
-    with open_bytes(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as lines:
-        yield OpenTable((), _smi_rows(path, lines), lambda _: share_read(raw))
-
-
-def _smi_rows(path: Path, lines: Iterable[str]) -> Iterator[TableRow]:
     try:
-        every = (line.split() for line in lines)
-        for number, words in enumerate(filter(None, every), start=1):
-            yield TableRow(number, words[:1])
+        with open_bytes(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as lines:
+            words = filter(None, map(str.split, lines))
+            rows = (TableRow(number, each[:1]) for number, each in enumerate(words, 1))
+            yield OpenTable((), rows, lambda _: share_read(raw))
     except UnicodeDecodeError as error:
         raise FileFormatError(
             f"{path} is not UTF-8 text; see docs/formats.md#smiles."
