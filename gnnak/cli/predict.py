@@ -60,8 +60,8 @@ def predict(
     ),
     resume: bool = flag(
         "--resume",
-        help="Continue the predictions of this command for a file or folder of "
-        "molecules, if they were stopped; else, begin.",
+        help="Continue a command for a file or folder of molecules that was stopped or "
+        "killed. If there is nothing to continue, begin.",
     ),
     smiles: str | None = TRAINED_SMILES,
     batch_size: int | None = option(
