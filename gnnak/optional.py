@@ -9,6 +9,7 @@ from gnnak.errors import MissingPackageError
 EXTRAS = {
     "rdkit": "chem",
     "huggingface_hub": "hub",
+    "pyarrow": "parquet",
     "scikit-learn": "sklearn",
     "tensorboard": "tensorboard",
 }

@@ -101,7 +101,8 @@ def test_each_format_has_an_example_that_can_be_read(
         ("a.edges", b"\xff", "edge-lists"),
         ("a.edges", "0 1 0.5", "json"),
         ("folder/a.md", "text", "folders"),
-        ("folder/a.csv", "text", "folders"),
+        ("folder/a.csv", "text", "tables"),
+        ("a.parquet", "text", "tables"),
         ("a.xyz", "text", None),
     ],
 )

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from gnnak.training.schedule.schedule import Schedule
 
 GRAPH_FILES = (
-    "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-    "folder of graphs"
+    "CSV, Parquet, SMILES, npz, graph6, JSON, PyG or edge list file (text files also "
+    "as .gz), or a folder of such files"
 )
 METRIC_NAMES = "mae, rmse, r2, spearman, accuracy, roc-auc, f1, mcc, ..."
 JSON = flag("--json", help="Print JSON instead of a table.")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import TextColumn, TimeRemainingColumn
 
-from gnnak.cli.names import DATASETS, check_file, check_trained, examples, option
+from gnnak.cli.names import DATASETS, check_file, check_trained, examples, flag, option
 from gnnak.cli.options import (
     DATA_DIR,
     GRAPH_FILES,
@@ -24,9 +22,10 @@ from gnnak.cli.options import (
     MachineOptions,
     expanded,
     import_own,
+    progress_bar,
 )
 from gnnak.errors import FileFormatError, OptionError, counted
-from gnnak.training.processes.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable, stoppable_at_once
 from gnnak.typing import check_choice
 
 EXAMPLES = examples(
@@ -34,9 +33,10 @@ EXAMPLES = examples(
     "gnnak predict seed0.ckpt seed1.ckpt seed2.ckpt new.csv -o out.csv",
     "gnnak predict best.ckpt graphs.g6 -o out.jsonl --embeddings states.npz",
     "gnnak predict my_model/ new.csv -o out.csv",
+    "gnnak predict best.ckpt library.parquet -o out.parquet --resume",
     "gnnak predict best.ckpt minesweeper --nodes 1,2 -o out.csv",
 )
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".npz")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".npz")
 """Suffixes of files with predictions."""
 
 
@@ -52,11 +52,16 @@ def predict(
     output: Path | None = option(
         "--output",
         "-o",
-        help="File to write: .csv, .tsv, .jsonl or .npz.",
+        help="File to write: .csv, .tsv, .jsonl, .parquet or .npz.",
         show_default="print CSV",
     ),
     embeddings: Path | None = option(
         help="Also write the states before the head, to this .npz file."
+    ),
+    resume: bool = flag(
+        "--resume",
+        help="Continue a command for a file or folder of molecules that was stopped or "
+        "killed. If there is nothing to continue, begin.",
     ),
     smiles: str | None = TRAINED_SMILES,
     batch_size: int | None = option(
@@ -76,7 +81,8 @@ def predict(
     """Predict for every row of a file, in the order of the rows.
 
     Rows that are not graphs get no prediction and a reason in the column `error`. If no
-    row can be predicted, the command fails, with exit code 2.
+    row can be predicted, the command fails, with exit code 2. A file or folder of
+    molecules may be larger than the memory.
     """
     *checkpoints, data = files
     if not checkpoints:
@@ -91,15 +97,23 @@ def predict(
     if not is_dataset:
         check_file(data)
     _check_outputs(output, embeddings, data)
+    by_row = output is not None and output.suffix.lower() != ".npz" and not embeddings
+    if resume and not by_row:
+        raise OptionError(
+            "--resume needs an output that is written row by row: give -o with a file "
+            "that ends in .csv, .tsv, .jsonl or .parquet, and leave out --embeddings."
+        )
     chosen = None if nodes is None else _node_numbers(nodes)
     with stoppable_at_once():
         import numpy as np
 
         from gnnak.backend import use_backend
         from gnnak.datasets import load_dataset
+        from gnnak.datasets.own.molecules import molecule_files
         from gnnak.datasets.own.read import is_data_file
         from gnnak.graphs.readers.files import write_bytes
-        from gnnak.training.predictions import npz_file, open_writer, predict_parts
+        from gnnak.training.prediction_files import fingerprints, npz_file, open_writer
+        from gnnak.training.predictions import predict_parts
         from gnnak.training.trained import load
 
     import_own(modules)
@@ -118,26 +132,35 @@ def predict(
         seed = models[0].config.data.seed
         graphs = load_dataset(str(data).lower(), seed=seed, data_dir=data_dir).store
     states: list[np.ndarray] = []
-    count, good, bad = 0, 0, 0
+    depends_on, wanted = None, embeddings is not None
+    if by_row and output and (files := molecule_files(data)):
+        if output.parent.samefile(data):
+            raise OptionError(
+                f"the output {output} is in the folder to predict for; give a file in "
+                "another folder with -o."
+            )
+        given = {"--smiles": smiles, "--batch-size": batch_size}
+        depends_on = fingerprints(models, files, **given)
     with (
+        stoppable("go on with --resume") if depends_on else nullcontext(),
         use_backend(machine.backend),
-        open_writer(output, models[0].info) as writer,
-        _bar(data.name) as advance,
+        open_writer(output, models[0].info, depends_on, resume) as writer,
+        progress_bar(TextColumn("{task.fields[n]} rows"), TimeRemainingColumn()) as bar,
     ):
-        wanted = embeddings is not None
-        options = batch_size, wanted, advance, smiles, chosen
+        done = writer.done
+        shown = bar.add_task(data.name, total=1.0, n=done.rows)
+        options = batch_size, wanted, smiles, chosen, done.rows
         for part in predict_parts(models, graphs, *options):
             writer.write(part)
             if part.predictions.embeddings is not None:
                 states.append(part.predictions.embeddings)
-            count += len(part.predictions)
-            bad += len(part.predictions.bad)
-            good += len(part.rows)
+            bar.update(shown, completed=part.rows.share, n=done.rows)
     if embeddings is not None:
         write_bytes(embeddings, npz_file(embeddings=np.concatenate(states)))
-    if as_json or good or not bad:
-        _tell(output, len(models), count, bad, as_json)
-    if bad and not good:
+    good = done.rows - done.bad
+    if as_json or good or not done.bad:
+        _tell(output, len(models), done.predictions, done.bad, as_json)
+    if done.bad and not good:
         place = "" if output is None else f" of {output}"
         raise FileFormatError(
             f"no row of {data} could be predicted; see the column error{place}."
@@ -201,18 +224,3 @@ def _tell(
     lost = f"; {bad} {have} no prediction, see the column error" if bad else ""
     mean = f", mean of {models} models" if models > 1 else ""
     typer.echo(f"{output}: {counted(count, 'row')}{mean}{lost}", err=True)
-
-
-@contextmanager
-def _bar(name: str) -> Iterator[Callable[[int], None]]:
-    """Context manager: yield a function that shows how many rows are done."""
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn(f"{name}: {{task.completed}} rows"),
-        TimeElapsedColumn(),
-    )
-    hidden = not console.is_terminal or not sys.stderr.isatty()
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        rows = bar.add_task(name, total=None)
-        yield lambda done: bar.update(rows, completed=done)

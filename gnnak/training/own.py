@@ -76,10 +76,11 @@ def train(
     options then have other defaults; see docs/large-graph.md.
 
     Args:
-        data: Path of a table of molecules (`.csv`, `.tsv`, `.smi`), of graphs (`.npz`,
-            `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of graph files; or
-            a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`;
-            or one PyG `Data` or networkx graph with a target for every node.
+        data: Path of a table of molecules (`.csv`, `.tsv`, `.parquet`, `.smi`), of
+            graphs (`.npz`, `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of
+            such files; or a list of SMILES strings, PyG `Data` or networkx graphs; or a
+            `GraphStore`; or one PyG `Data` or networkx graph with a target for every
+            node.
             A column of a pandas frame is a list. Text files may be compressed (`.gz`).
         y: Targets, one row per graph, [g] or [g, targets]. NaN marks unknown targets.
             The rows of a pandas frame belong to the graphs by position, and its columns

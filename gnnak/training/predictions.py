@@ -1,40 +1,33 @@
-"""Predict for many graphs with one trained network or several; write predictions."""
+"""Predict for many graphs with one trained network or several."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 import os
-import secrets
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gnnak.datasets.cache import with_node_features
-from gnnak.datasets.own.molecules import molecule_chunks, need_featurizer
+from gnnak.datasets.own.molecules import (
+    molecule_chunks,
+    molecule_files,
+    need_featurizer,
+)
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import (
     CheckpointError,
-    FileFormatError,
     OptionError,
     SizeError,
     counted,
 )
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import ragged_ranges
-from gnnak.graphs.readers.files import format_suffix, write_bytes
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
-from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.loading.large_graph import read_seeds
 from gnnak.models.network import Network
 from gnnak.training.config.run_config import RunConfig
@@ -147,39 +140,37 @@ def predict_parts(
     graphs: Any,
     batch_size: int | None = None,
     embeddings: bool = False,
-    progress: Callable[[int], None] | None = None,
     smiles: str | None = None,
     nodes: object = None,
+    skip: int = 0,
 ) -> Iterator[Part]:
-    """Predict for the rows of a file or list; a large table is read in parts.
+    """Predict for the rows of a file or list; files of molecules are read in parts.
 
-    The predictions of several networks are averaged. `progress` is called with the
-    number of rows done so far. `smiles` names the column with SMILES strings; if it is
-    None, the column has the same name as in training. `nodes` chooses nodes of one
-    graph, as a mask or as numbers; None means all.
+    The predictions of several networks are averaged. `smiles` names the column with
+    SMILES strings; if it is None, the column has the same name as in training. `nodes`
+    chooses nodes of one graph, as a mask or as numbers; None means all. The first
+    `skip` rows of a file of molecules, whole parts of it, are left out.
     """
     _check_alike(models)
     if batch_size is not None:
         check_count("batch_size", batch_size, least=1)
-    done = 0
-    for rows in _parts(models[0], graphs, smiles):
+    for rows in _parts(models[0], graphs, smiles, skip):
         chosen = None if nodes is None else _chosen_nodes(models[0], rows, nodes)
         outputs = [
             _outputs(model, rows.store, batch_size or BATCH_SIZE, embeddings, chosen)
             for model in models
         ]
         yield Part(rows, _as_predictions(models[0], rows, outputs, chosen))
-        done += rows.num_rows
-        if progress is not None:
-            progress(done)
 
 
-def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
+def _parts(
+    model: Predictor, graphs: Any, smiles: str | None, skip: int
+) -> Iterator[GraphRows]:
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
-    if is_path and format_suffix(Path(graphs)) in TABLE_SUFFIXES:
+    if is_path and molecule_files(graphs):
         featurizer = need_featurizer(model.info)
         column = smiles or reading.smiles
-        yield from molecule_chunks(graphs, column, featurizer=featurizer)
+        yield from molecule_chunks(graphs, column, featurizer=featurizer, skip=skip)
         return
     rows = as_rows(graphs, reading)
     if is_path and not rows.num_rows:
@@ -344,128 +335,3 @@ def _check_alike(models: Sequence[Predictor]) -> None:
                     f"the networks of an ensemble differ: {name} is {first} in the "
                     f"first and {other} in another; give networks of one task."
                 )
-
-
-@contextmanager
-def open_writer(
-    path: Path | None, info: DatasetInfo
-) -> Iterator[_TableWriter | _ArrayWriter]:
-    """Context manager: yield a writer of predictions to `path`, or stdout if None."""
-    if path is None:
-        yield _TableWriter(sys.stdout, info, "csv")
-        return
-    suffix = path.suffix.lower()
-    if suffix == ".npz":
-        arrays = _ArrayWriter()
-        yield arrays
-        write_bytes(path, arrays.content())
-        return
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with draft.open("x", encoding="utf-8", newline="") as file:
-            yield _TableWriter(file, info, suffix.removeprefix("."))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise FileFormatError(
-            f"{path} cannot be written: {error.strerror}; check its folder."
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def npz_file(**arrays: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
-class _TableWriter:
-    """Writes one row per graph or node: columns of the input, predictions, error."""
-
-    def __init__(self, file: IO[str], info: DatasetInfo, kind: str) -> None:
-        self.file, self.info, self.kind = file, info, kind
-        delimiter = "\t" if kind == "tsv" else ","
-        self.table = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        self.began = False
-        self.count = 0
-
-    def write(self, part: Part) -> None:
-        given = _input_columns(part, self.count)
-        new = _output_columns(self.info, part.predictions, self.count)
-        for name in sorted(new.keys() & given.keys() - {"error"}):
-            raise OptionError(
-                f"the data have a column {name}, which the predictions would replace; "
-                "rename the column."
-            )
-        columns = given | new
-        self.count += part.rows.num_rows
-        if self.kind == "jsonl":
-            for row in zip(*columns.values(), strict=True):
-                cells = dict(zip(columns, row, strict=True))
-                self.file.write(json.dumps(cells, ensure_ascii=False) + "\n")
-            return
-        if not self.began:
-            self.table.writerow(columns)
-            self.began = True
-        for row in zip(*columns.values(), strict=True):
-            self.table.writerow(["" if cell is None else cell for cell in row])
-
-
-class _ArrayWriter:
-    """Collects predictions, and returns them as the bytes of an npz file."""
-
-    def __init__(self) -> None:
-        self.parts: list[Predictions] = []
-
-    def write(self, part: Part) -> None:
-        self.parts.append(part.predictions)
-
-    def content(self) -> bytes:
-        found = joined(self.parts)
-        names = ("values", "deviation", "graph", "node")
-        arrays: dict[str, Any] = {name: getattr(found, name) for name in names}
-        arrays["columns"] = np.array(found.columns)
-        arrays["bad"] = np.array([row.number for row in found.bad], dtype=np.int64)
-        return npz_file(**{k: v for k, v in arrays.items() if v is not None})
-
-
-def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
-    """Return the columns of the input table, or else the row (and node) numbers."""
-    graph, node = part.predictions.graph, part.predictions.node
-    if graph is not None and node is not None:
-        return {"row": (graph + 1 + first).tolist(), "node": node.tolist()}
-    if part.rows.columns:
-        return dict(part.rows.columns)
-    return {"row": list(range(first + 1, first + part.rows.num_rows + 1))}
-
-
-def _output_columns(
-    info: DatasetInfo, found: Predictions, first: int
-) -> dict[str, Sequence[Any]]:
-    """Return the columns of predictions, and the column `error`.
-
-    `first` is the number of rows in earlier parts of the data.
-    """
-    columns: dict[str, Sequence[Any]] = {}
-    if found.labels is not None:
-        columns[f"predicted_{(info.targets or ('class',))[0]}"] = found.labels
-    prefix = "predicted" if info.task == "regression" else "probability"
-    for place, name in enumerate(found.columns):
-        columns[f"{prefix}_{name}"] = _numbers(found.values[:, place])
-        if found.deviation is not None:
-            deviation = _numbers(found.deviation[:, place])
-            columns[f"{prefix}_{name}_deviation"] = deviation
-    if found.graph is None:
-        reasons = {row.number - 1 - first: row.reason for row in found.bad}
-        columns["error"] = [reasons.get(row) for row in range(len(found))]
-    return columns
-
-
-def _numbers(values: np.ndarray) -> list[float | None]:
-    """Round to 9 significant digits, enough for float32; NaN becomes None."""
-    return [
-        None if math.isnan(value) else float(f"{value:.9g}")
-        for value in values.tolist()
-    ]

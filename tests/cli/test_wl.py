@@ -105,7 +105,7 @@ def rings(tmp_path, monkeypatch):
 def test_compare_reads_every_format_that_train_reads(rings):
     assert {format_suffix(Path(name)) for name in rings[1:]} | {".pth"} == {
         *READERS
-    } - {".g6", ".smi"}
+    } - {".g6"}
     told = ("compare", *rings, "b.edges", "--json", "--test", "gin-ak+")
     shown = json.loads(run(*told).stdout)
     assert shown["graphs"] == [*rings, "b.edges"]

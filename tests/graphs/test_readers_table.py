@@ -1,3 +1,7 @@
+import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gnnak.errors import FileFormatError
@@ -40,6 +44,45 @@ def table(tmp_path):
 )
 def test_read_table_by_hand(table, content, columns):
     assert read_table(table(content)).columns == columns
+
+
+def test_read_table_of_parquet_keeps_values(tmp_path):
+    day = datetime.datetime(2024, 1, 31)
+    columns = {" a ": [1, None], "b": ["x", None], "c": [day, day], "d": [[1], []]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet") == (columns, False)
+
+
+def test_open_table_tells_which_share_is_read(table):
+    large = table(b"a,b\n" + 20_000 * b"12345,6\n")
+    pq.write_table(pa.table({"a": range(20_000)}), large.with_suffix(".parquet"))
+    for path in (large, large.with_suffix(".parquet")):
+        with open_table(path) as found:
+            shares = [found.share(row.number) for row in found.rows]
+        assert shares == sorted(shares)
+        assert shares[10_000] == pytest.approx(0.5, abs=0.1)
+        assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "cannot be read as Parquet (Parquet file size is 0 bytes)"),
+        (b"PAR1" + bytes(40) + b"PAR1", "t.parquet cannot be read as Parquet ("),
+        (pa.table({}), "t.parquet is empty; give a table with a header"),
+        (pa.table([[1], [2]], ["a", "a"]), "has 2 columns named 'a'; rename all but"),
+    ],
+    ids=["empty", "zeros", "no columns", "one name"],
+)
+def test_open_table_of_wrong_parquet_is_a_sentence(tmp_path, content, message):
+    path = tmp_path / "t.parquet"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        pq.write_table(content, path)
+    with pytest.raises(FileFormatError) as caught:
+        read_table(path)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(

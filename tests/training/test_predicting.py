@@ -57,12 +57,14 @@ def test_predict_splits_batches_that_do_not_fit(models, monkeypatch):
 def test_predict_parts_of_a_table_number_rows_of_the_file(
     models, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(molecule_chunks, "__defaults__", (None, 2, "ogb"))
+    monkeypatch.setattr(molecule_chunks, "__defaults__", (None, 2, "ogb", 0))
     (tmp_path / "m.csv").write_text("id,smiles\na,C\nb,C(\nc,\nd,CC\ne,O,x\n")
-    done = []
-    parts = list(predict_parts(models[:1], tmp_path / "m.csv", progress=done.append))
-    assert done == [2, 4, 5]
+    parts = list(predict_parts(models[:1], tmp_path / "m.csv"))
+    assert [part.rows.num_rows for part in parts] == [2, 2, 1]
     assert [row.number for p in parts for row in p.predictions.bad] == [2, 3, 5]
     assert [p.rows.columns["id"] for p in parts] == [["a", "b"], ["c", "d"], ["e"]]
+    (rest,) = predict_parts(models[:1], tmp_path / "m.csv", skip=4)
+    assert rest.predictions.bad == parts[2].predictions.bad
+    assert (rest.rows.columns["id"], rest.rows.share) == (["e"], 1.0)
     whole = models[0].predict(tmp_path / "m.csv").values[:, 0]
     assert np.isnan(whole).tolist() == [False, True, True, False, True]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,7 +15,13 @@ import torch
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.files import FilePath, read_text
+from gnnak.graphs.readers.files import (
+    FilePath,
+    format_suffix,
+    open_bytes,
+    share_read,
+    visible_files,
+)
 from gnnak.graphs.readers.rows import BadRow, GraphRows, joined_rows
 from gnnak.graphs.readers.smiles import (
     ATOM_FEATURES,
@@ -24,7 +32,14 @@ from gnnak.graphs.readers.smiles import (
     parse_smiles,
     zinc_from_molecules,
 )
-from gnnak.graphs.readers.table import open_table
+from gnnak.graphs.readers.table import (
+    TABLE_SUFFIXES,
+    OpenTable,
+    TableRow,
+    checked_parquet,
+    import_pyarrow,
+    open_table,
+)
 from gnnak.nn.features import Categorical
 from gnnak.typing import check_known
 
@@ -110,38 +125,131 @@ def molecules_in_list(
     )
 
 
+MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
+
+
+def molecule_files(path: FilePath) -> list[Path]:
+    """Return `path` if it is a table or `.smi` file, or the files of a folder of these.
+
+    For other files and folders, the list is empty. In a folder, marks of Spark, such as
+    `_SUCCESS`, are ignored.
+    """
+    where = Path(path)
+    files = [where]
+    if where.is_dir():
+        files = [f for f in visible_files(where) if not f.name.startswith("_")]
+    known = all(format_suffix(file) in MOLECULE_SUFFIXES for file in files)
+    return files if known else []
+
+
 def molecule_chunks(
     path: FilePath,
     smiles: str | None = None,
     size: int = CHUNK,
     featurizer: str = "ogb",
+    skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield the molecules of a table in chunks of `size` rows, to bound the memory.
+    """Yield the molecules of a file or folder in chunks of `size` rows.
 
-    The field `bad` of a chunk counts rows from the start of the file, and the field
-    `position` counts rows from the start of the chunk.
+    A chunk has rows of one file. In `bad`, rows are counted over all files; in
+    `position`, from 0 in each chunk. The first `skip` rows, which must be whole chunks,
+    are left out.
     """
-    with open_table(path) as table:
-        column = find_smiles(path, smiles, table.names)
-        place = table.names.index(column)
-        first = 0
-        while rows := list(islice(table.rows, size)):
-            texts = [row.cells[place] for row in rows]
-            if not first:
-                _refuse_numbers(path, column, texts)
-            part = molecules_in_list(texts, str(path), featurizer)
-            reasons = {row.number: row.reason for row in part.bad}
-            reasons |= {r.number - first: r.problem for r in rows if r.problem}
-            bad = [BadRow(n + first, reasons[n]) for n in sorted(reasons)]
-            kept = [i for i, p in enumerate(part.position) if int(p) + 1 not in reasons]
-            cells = zip(*(row.cells for row in rows), strict=True)
-            columns = dict(zip(table.names, map(list, cells), strict=True))
-            part = part.subset(torch.tensor(kept, dtype=torch.long))
-            part = replace(part, bad=tuple(bad), columns=columns)
-            yield replace(part, decimal_commas=table.decimal_commas)
-            first += len(rows)
+    files = molecule_files(path) or [Path(path)]
+    names, schema = _check_headers(files, smiles)
+    sizes = [file.stat().st_size for file in files]
+    first = 0
+    for index, file in enumerate(files):
+        with _open(file) as table:
+            while rows := list(islice(table.rows, size)):
+                first += len(rows)
+                if first <= skip:
+                    continue
+                part = _as_molecules(file, table.names, rows, smiles, featurizer)
+                before = first - len(rows)
+                read = sum(sizes[:index]) + table.share(rows[-1].number) * sizes[index]
+                yield replace(
+                    part,
+                    bad=tuple(BadRow(before + n, reason) for n, reason in part.bad),
+                    columns={name: part.columns[name] for name in names},
+                    source=str(path),
+                    schema=schema,
+                    share=read / sum(sizes),
+                    decimal_commas=table.decimal_commas,
+                )
     if not first:
-        raise FileFormatError(f"{path} has a header but no rows; add rows.")
+        what = "a header but no rows; add rows" if names else "no graphs; add some"
+        raise FileFormatError(f"{path} has {what}.")
+
+
+def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], Any]:
+    """Return the columns of the first file, and the pyarrow schema of all, or None.
+
+    Raise an error if a file has no column with SMILES strings, or other columns.
+    """
+    headers, schemas = [], []
+    for file in files:
+        with _open(file) as table:
+            headers.append(list(table.names))
+            schemas += [] if table.schema is None else [table.schema]
+        if table.names:
+            find_smiles(file, smiles, table.names)
+        if differing := set(headers[0]) ^ set(table.names):
+            other = ", ".join(sorted(differing)[:5])
+            raise FileFormatError(
+                f"{files[0]} and {file} differ in the columns {other}; give files with "
+                "the same columns."
+            )
+    if not schemas:
+        return headers[0], None
+    with checked_parquet(files[0].parent):
+        unify = import_pyarrow().unify_schemas
+        return headers[0], unify(schemas, promote_options="permissive")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[OpenTable]:
+    """Context manager: open a table, or a `.smi` file as a table without names.
+
+    A line of a `.smi` file is a SMILES string; further words are ignored.
+    """
+    if format_suffix(path) != ".smi":
+        with open_table(path) as table:
+            yield table
+        return
+    try:
+        with open_bytes(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as lines:
+            words = filter(None, map(str.split, lines))
+            rows = (TableRow(number, each[:1]) for number, each in enumerate(words, 1))
+            yield OpenTable((), rows, lambda _: share_read(raw))
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"{path} is not UTF-8 text; see docs/formats.md#smiles."
+        ) from error
+
+
+def _as_molecules(
+    file: Path,
+    names: Sequence[str],
+    rows: Sequence[TableRow],
+    smiles: str | None,
+    featurizer: str,
+) -> GraphRows:
+    """Convert some rows of a file to graphs; in `bad`, rows are counted from 1."""
+    column = find_smiles(file, smiles, names) if names else None
+    place = names.index(column) if column else 0
+    texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]
+    if column and rows[0].number == 1:
+        _refuse_numbers(file, column, texts)
+    part = molecules_in_list(texts, featurizer=featurizer)
+    reasons = {row.number: row.reason for row in part.bad}
+    reasons |= {i: row.problem for i, row in enumerate(rows, start=1) if row.problem}
+    good = [i for i, p in enumerate(part.position.tolist()) if p + 1 not in reasons]
+    return replace(
+        part.subset(torch.tensor(good, dtype=torch.long)),
+        bad=tuple(BadRow(number, reasons[number]) for number in sorted(reasons)),
+        columns={name: [row.cells[i] for row in rows] for i, name in enumerate(names)},
+    )
 
 
 def molecule_table(
@@ -150,7 +258,7 @@ def molecule_table(
     limit: int | None = None,
     featurizer: str = "ogb",
 ) -> GraphRows:
-    """Read a whole table of molecules, or its first `limit` rows."""
+    """Read whole files of molecules, or their first `limit` rows."""
     parts, first, size = [], 0, min(CHUNK, limit or CHUNK)
     for part in molecule_chunks(path, smiles, size, featurizer):
         bad = [BadRow(row.number - first, row.reason) for row in part.bad]
@@ -177,8 +285,8 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
     )
 
 
-def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
-    given = [text for text in texts if text]
+def _refuse_numbers(path: FilePath, column: str, texts: Sequence[Any]) -> None:
+    given = [str(text) for text in texts if text != ""]
     if given and all(map(_is_number, given)):
         told = f"column {column} of {Path(path).name} has numbers, such as {given[0]}"
         raise OptionError(f"{told}, and no SMILES strings; name another with --smiles.")
@@ -191,10 +299,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
-    """Read a `.smi` file: one SMILES string per line; further words are ignored."""
-    text = read_text(path, "docs/formats.md#smiles")
-    lines = [line.split() for line in text.splitlines() if line.strip()]
-    return molecules_in_list([words[0] for words in lines], str(path), featurizer)

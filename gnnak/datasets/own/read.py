@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,11 +11,16 @@ from typing import Any
 
 import torch
 
-from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
+from gnnak.datasets.own.molecules import (
+    MOLECULE_SUFFIXES,
+    molecule_files,
+    molecule_table,
+    molecules_in_list,
+)
 from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list, store_of
 from gnnak.errors import FileFormatError, GnnakError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
-from gnnak.graphs.readers.files import format_suffix, read_bytes
+from gnnak.graphs.readers.files import format_suffix, read_bytes, visible_files
 from gnnak.graphs.readers.graph6 import parse_graph6
 from gnnak.graphs.readers.networkx import read_node_link
 from gnnak.graphs.readers.npz import holds_one_graph
@@ -81,24 +85,24 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
 
 def read_path(path: Path, reading: Reading) -> GraphRows:
     """Read the graphs of a file or folder; the suffix tells the format."""
+    if molecule_files(path):
+        return molecule_table(path, reading.smiles, reading.limit, reading.featurizer)
     if path.is_dir():
         return _read_folder(path, reading)
     suffix = format_suffix(path)
-    if suffix in TABLE_SUFFIXES:
-        return molecule_table(path, reading.smiles, reading.limit, reading.featurizer)
     if not path.exists():
         raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if suffix not in READERS:
         kind, advice = OTHERS.get(suffix, (f"of the unknown kind {suffix!r}", "give"))
         told = f"{path} is {kind}; {advice} a folder or a file that ends in one of"
-        known = ", ".join((*TABLE_SUFFIXES, *READERS))
+        known = ", ".join((*MOLECULE_SUFFIXES, *READERS))
         raise FileFormatError(f"{told}: {known}; see docs/formats.md.")
     return replace(READERS[suffix](path, reading), source=str(path))
 
 
 def _read_folder(path: Path, reading: Reading) -> GraphRows:
-    """Read all graph files of a folder; `graph2.pt` comes before `graph10.pt`."""
-    every = [file for file in path.iterdir() if not file.name.startswith(".")]
+    """Read all graph files of a folder; tables, such as one of labels, are ignored."""
+    every = visible_files(path)
     files = [file for file in every if format_suffix(file) not in TABLE_SUFFIXES]
     if not files:
         told = f"the folder {path} has no graph files"
@@ -107,7 +111,7 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
             told = f"the folder {path} has tables and no graph files; {wanted}"
         raise FileFormatError(f"{told}; see docs/formats.md#folders.")
     items: list[Any] = []
-    for file in sorted(files, key=lambda file: _natural(file.name)):
+    for file in files:
         suffix, known = format_suffix(file), ", ".join(LISTS)
         if suffix not in LISTS:
             told = f"{file} is not a graph file; files of a folder end in one of"
@@ -159,7 +163,7 @@ def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
 
 def is_path(text: str) -> bool:
     """Return whether a text is a path, and not a SMILES string or data set name."""
-    known = (*TABLE_SUFFIXES, *READERS)
+    known = (*MOLECULE_SUFFIXES, *READERS)
     return format_suffix(Path(text)) in known or os.path.exists(text)
 
 
@@ -181,11 +185,6 @@ def is_one_graph(data: Any) -> bool:
     return False
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    parts = re.findall(r"\d+|\D+", name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
 PACKED = ("compressed", "unpack it and give")
 SHEET = ("a spreadsheet", "save it as CSV and give")
 OTHERS = {
@@ -205,16 +204,15 @@ LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
 }
 """Functions that read a list of PyG or networkx graphs, by suffix."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
-    ".smi": lambda path, reading: read_smi(path, reading.featurizer),
     ".npz": lambda path, _: _from_file(read_npz(path), str(path)),
     ".g6": _read_graph6,
     ".graph6": _read_graph6,
     **dict.fromkeys(LISTS, _read_listed),
 }
-"""Functions that read a file other than a table, by suffix."""
+"""Functions that read a file other than one of molecules, by suffix."""
 
 
 def is_data_file(path: Path) -> bool:
     """Return whether a path has a suffix that only data files have, and no models."""
-    of_data = {*TABLE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
+    of_data = {*MOLECULE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
     return format_suffix(path) in of_data and not path.is_dir()

@@ -3,6 +3,7 @@
 import gzip
 import math
 import os
+import re
 import secrets
 import zipfile
 import zlib
@@ -22,7 +23,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 
-def try_lock(file: FileIO) -> bool:
+def try_lock(file: FileIO | IO[bytes]) -> bool:
     """Lock an open file; return False if another process has locked it."""
     try:
         if fcntl is not None:
@@ -61,6 +62,23 @@ def open_bytes(path: FilePath) -> IO[bytes]:
         if is_packed(where):
             return cast("IO[bytes]", PackedFile(where))
         return open(where, "rb")
+
+
+def share_read(file: IO[bytes]) -> float:
+    """Return which share of an open file, packed or not, has been read."""
+    place = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+    return place / max(os.fstat(file.fileno()).st_size, 1)
+
+
+def visible_files(folder: Path) -> list[Path]:
+    """Return the entries of a folder; `graph2.pt` comes before `graph10.pt`."""
+    files = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    return sorted(files, key=lambda file: _natural(file.name))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:

@@ -111,6 +111,10 @@ class GraphRows:
     folds: Tensor | None = None
     """[folds, g], int64: the part that each graph is in, in each cross-validation fold:
     0 train, 1 test, -1 not used. None if the data have no folds."""
+    schema: Any = None
+    """The pyarrow schema of `columns` of a Parquet file; None for other data."""
+    share: float = 1.0
+    """Which share of the data is read, up to and including these rows."""
     decimal_commas: bool = False
     """Whether numbers in `columns` may have decimal commas; see `OpenTable`."""
     features: FeatureUse = FeatureUse()

@@ -1,20 +1,29 @@
-"""Read tables (CSV and TSV files with a header) and edge lists."""
+"""Read tables (CSV and TSV files with a header, Parquet files) and edge lists."""
 
 import csv
+import importlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 
 from gnnak.errors import FileFormatError, counted
-from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read_text
+from gnnak.graphs.readers.files import (
+    FilePath,
+    format_suffix,
+    open_bytes,
+    read_text,
+    share_read,
+)
+from gnnak.optional import missing_package
 
-TABLE_SUFFIXES = (".csv", ".tsv")
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 DELIMITERS = ",;\t"
 """Characters that may separate cells. The comma is assumed if a header has none."""
 LONGEST_HEADER = 1_000_000
@@ -25,9 +34,9 @@ MAX_COLUMNS = 10_000
 class TableRow(NamedTuple):
     number: int
     """Number of the row, from 1; the header is not counted."""
-    cells: list[str]
-    """The texts of the row, one per column, without surrounding spaces. If `problem` is
-    set, missing cells are empty and surplus cells are left out."""
+    cells: Sequence[Any]
+    """One value per column: texts without surrounding spaces, or the values of Parquet.
+    If `problem` is set, missing cells are empty and surplus cells are left out."""
     problem: str | None = None
     """Why the row is malformed; None if it is not."""
 
@@ -38,20 +47,24 @@ class OpenTable(NamedTuple):
     names: tuple[str, ...]
     rows: Iterator[TableRow]
     """Reads the rows of the open file one by one."""
-    decimal_commas: bool
+    share: Callable[[int], float]
+    """Returns which share of the file is read, after that many rows."""
+    decimal_commas: bool = False
     """Whether semicolons separate cells, so that numbers may have decimal commas."""
+    schema: Any = None
+    """The pyarrow schema of a Parquet file; None for text files."""
 
 
 class Table(NamedTuple):
-    columns: Mapping[str, Sequence[str]]
+    columns: Mapping[str, Sequence[Any]]
     decimal_commas: bool
 
 
 @contextmanager
 def open_table(path: FilePath) -> Iterator[OpenTable]:
-    """Context manager: open a CSV or TSV file and read its header.
+    """Context manager: open a CSV, TSV or Parquet file and read its header.
 
-    The file is UTF-8. Cells are separated by commas, semicolons or tabs. A first line
+    Text is UTF-8. Cells are separated by commas, semicolons or tabs. A first line
     such as `sep=;` names the separator; files that end in `.tsv` have tabs. If the
     header has several of these characters, the separator is the one that splits header
     and first row into equally many cells. If this does not decide, it is the most
@@ -59,6 +72,9 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
     """
     where = Path(path)
     with open_bytes(path) as raw:
+        if format_suffix(where) == ".parquet":
+            yield _open_parquet(where, raw)
+            return
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         try:
             delimiter = _delimiter(where, text)
@@ -70,12 +86,14 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
             raise FileFormatError(_not_a_table(where, error)) from error
         _check_header(where, header)
         rows = _rows(where, lines, len(header))
-        yield OpenTable(tuple(header), rows, delimiter == ";")
+        yield OpenTable(
+            tuple(header), rows, lambda _: share_read(raw), delimiter == ";"
+        )
 
 
 def read_table(path: FilePath) -> Table:
     with open_table(path) as table:
-        columns: dict[str, list[str]] = {name: [] for name in table.names}
+        columns: dict[str, list[Any]] = {name: [] for name in table.names}
         for row in table.rows:
             if row.problem:
                 raise FileFormatError(f"{path}, row {row.number}: {row.problem}.")
@@ -160,6 +178,51 @@ def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
         f"{path}{where}: not a CSV table ({reason}); save it as CSV in UTF-8; see "
         "docs/formats.md#tables."
     )
+
+
+def import_pyarrow(name: str = "pyarrow") -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        use = "reading and writing Parquet files needs"
+        raise missing_package(use, "pyarrow") from error
+
+
+PARQUET_ROWS = 4096
+"""Number of rows of a Parquet file that are in memory at a time."""
+PARQUET_BUFFER = 1 << 20
+"""Number of bytes of a column that are read at a time."""
+
+
+def _open_parquet(path: Path, raw: Any) -> OpenTable:
+    parquet = import_pyarrow("pyarrow.parquet")
+    with checked_parquet(path):
+        file = parquet.ParquetFile(raw, buffer_size=PARQUET_BUFFER, pre_buffer=False)
+    schema, length = file.schema_arrow.remove_metadata(), file.metadata.num_rows
+    _check_header(path, schema.names)
+    rows = _parquet_rows(path, file)
+    return OpenTable(tuple(schema.names), rows, lambda n: n / length, schema=schema)
+
+
+def _parquet_rows(path: Path, file: Any) -> Iterator[TableRow]:
+    with checked_parquet(path):
+        batches = file.iter_batches(PARQUET_ROWS, use_threads=False)
+        rows = (zip(*(c.to_pylist() for c in b.columns), strict=True) for b in batches)
+        for number, cells in enumerate(chain.from_iterable(rows), start=1):
+            yield TableRow(number, cells)
+
+
+@contextmanager
+def checked_parquet(path: FilePath) -> Iterator[None]:
+    """Context manager: raise `FileFormatError` if pyarrow cannot read the file."""
+    try:
+        yield
+    except (import_pyarrow().ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise FileFormatError(
+            f"{path} cannot be read as Parquet ({reason}); write it again; see "
+            "docs/formats.md#tables."
+        ) from error
 
 
 LARGEST = 2 << 30

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import networkx as nx
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from gnnak.datasets.own import OwnData, as_rows, load_own
 from gnnak.errors import GnnakError
 from gnnak.graphs import GraphFile, from_networkx, to_pyg, write_graph6, write_npz
 from gnnak.nn.features import Categorical
+from gnnak.training.records.results import fingerprint
 from tests.training.small_frames import DataFrame
 
 GRAPHS = [nx.path_graph(n) for n in range(2, 12)]
@@ -135,10 +138,26 @@ def test_load_own_folder_is_sorted_by_number(tmp_path):
         as_rows(folder)
 
 
-def test_load_own_folder_of_tables_and_missing_files_are_a_sentence(tmp_path):
-    (tmp_path / "a.csv").write_text("smiles,y\nC,1\n")
-    with pytest.raises(GnnakError, match="has tables and no graph files; give the pa"):
-        as_rows(tmp_path)
+def test_load_own_folder_of_tables_is_one_table_and_missing_files_are_a_sentence(
+    tmp_path, write
+):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    header, *rows = TABLE.splitlines()
+    (folder / "a.csv").write_text("\n".join([header, *rows[:4]]))
+    cells = [row.split(",") for row in rows[4:]]
+    columns = dict(zip(header.split(","), zip(*cells, strict=True), strict=True))
+    columns["logp"] = tuple(map(float, columns["logp"]))
+    pq.write_table(pa.table(columns), folder / "b.parquet")
+    options = {"targets": ("logp",), "split": "column:part"}
+    whole, found = (
+        load_own(OwnData(str(path), **options)).dataset
+        for path in (write(TABLE), folder)
+    )
+    assert fingerprint(found) == fingerprint(whole)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(GnnakError, match="has no graph files; see docs/formats"):
+        as_rows(tmp_path / "none")
     with pytest.raises(GnnakError, match=r"no file or folder .*nothing; check"):
         as_rows(tmp_path / "nothing")
 
