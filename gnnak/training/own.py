@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Never
 from rich.console import Console
 
 from gnnak.datasets.own import OwnData, load_own
-from gnnak.datasets.own.options import as_names, as_text
+from gnnak.datasets.own.options import as_names, as_path, as_text
 from gnnak.datasets.own.read import is_one_graph
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
@@ -136,7 +136,7 @@ def train(
         as_text(data) if isinstance(data, str | os.PathLike) else None,
         smiles,
         as_names(target),
-        as_text(labels),
+        as_path("labels", labels),
         task,
         metric,
         split if isinstance(split, str) else None,

@@ -277,3 +277,11 @@ def test_parse_name_refuses_other_names_with_a_colon(name):
 def test_make_own_says_how_a_class_must_be_built():
     with pytest.raises(OptionError, match="takes the number of channels"):
         make_own("torch_geometric.nn:GINEConv", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [(None, None), ("gin", {"channels": 8}), (EgoNets, None)]
+)
+def test_build_model_names_arguments_of_a_wrong_type(name, options):
+    with pytest.raises(OptionError, match="give a text such as gin-ak\\+, and ModelOp"):
+        build_model(name, Categorical((2,)), None, 1, options)

@@ -46,6 +46,7 @@ from gnnak.graphs.readers.rows import (
     check_any,
     joined_rows,
     refuse,
+    refuse_nodes,
 )
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.graphs.readers.table import read_table
@@ -276,7 +277,8 @@ def _without_bad(
     """Remove rows with bad targets; unless `own.skip_bad`, raise an error instead."""
     if rows.store.node_targets:
         if targets.bad:
-            refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))
+            how = "give every node a target (nodes of all graphs are counted together)"
+            refuse_nodes(rows.source, targets.bad, len(targets.y), how)
     elif targets.bad:
         kept, reasons = torch.ones(len(rows), dtype=torch.bool), []
         for row in targets.bad:
@@ -336,7 +338,7 @@ def load_labelled(
     if rows.is_one_graph:
         known = labelled(columns)
         bad = [row for row in targets.bad if known[row.number - 1]]
-        refuse(f"{rows.source}, nodes", bad, known.numel())
+        refuse_nodes(rows.source, bad, known.numel(), "correct them")
         return rows, targets, None if test is None else "test"
     return *_without_bad(own, rows, targets), None
 

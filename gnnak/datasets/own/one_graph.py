@@ -13,7 +13,7 @@ from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.targets import Column, Targets, as_text, encode_targets
 from gnnak.datasets.own.which import find_columns, refuse_features
 from gnnak.errors import FileFormatError, OptionError, counted
-from gnnak.graphs.readers.rows import GraphRows, refuse
+from gnnak.graphs.readers.rows import GraphRows, refuse_nodes
 
 
 def targets_and_split(
@@ -37,7 +37,8 @@ def targets_and_split(
         used = used.clone()
         used[[row.number - 1 for row in bad]] = False
     else:
-        refuse(f"{rows.source}, nodes", bad, used.numel())
+        how = "correct them, or leave them out of the masks or with --skip-bad"
+        refuse_nodes(rows.source, bad, used.numel(), f"{how} (skip_bad=True)")
     if split is None:
         split = _random_split(own, rows, used, targets, seed)
     return targets._replace(bad=tuple(bad)), torch.where(used, split, -1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, kind_of
 from gnnak.typing import check_choice, check_count
 
 SPLITS = ("random", "scaffold", "files")
@@ -100,6 +101,14 @@ def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(given, Iterable) and all(isinstance(each, str) for each in names):
         return names
     raise OptionError(f"the name {given!r} is not a text; give a text or several.")
+
+
+def as_path(name: str, given: Any) -> str | None:
+    """Return a path as a text; refuse values, which belong into another argument."""
+    if given is None or isinstance(given, str | os.PathLike):
+        return as_text(given)
+    told = f"{name} is {kind_of(given)}; give the path of a table"
+    raise OptionError(f"{told}, or targets as the second argument, y.")
 
 
 def as_text(path: str | os.PathLike[str] | None) -> str | None:

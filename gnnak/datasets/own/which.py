@@ -190,6 +190,8 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
         told = f"{rows.source} has no targets{what} with --targets (labels=...), or y"
         raise OptionError(f"{told}; see docs/formats.md#targets.")
     table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
+    if table.shape[1] == 1 and len(own.targets) == 1:
+        check_known("target", own.targets[0], ("y", *use.unused_graphs))
     return _named(table, own.targets, others=use.unused_graphs)
 
 

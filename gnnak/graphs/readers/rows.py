@@ -208,3 +208,13 @@ def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
     more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
     which = f"{len(bad)} of {counted(num_rows, 'row')}"
     raise BadRowsError(f"{source}: {which} cannot be used ({shown}{more})")
+
+
+def refuse_nodes(source: str, bad: Sequence[BadRow], num_nodes: int, how: str) -> None:
+    """Raise `FileFormatError` if nodes have bad targets; `how` is the advice."""
+    if not bad:
+        return
+    shown = "; ".join(f"node {row.number - 1}: {row.reason}" for row in bad[:SHOWN])
+    more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+    which = f"{len(bad)} of {counted(num_nodes, 'node')}"
+    raise FileFormatError(f"{source}: {which} cannot be used ({shown}{more}); {how}.")

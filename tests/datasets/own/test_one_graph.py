@@ -55,7 +55,7 @@ def test_load_own_leaves_out_nodes_without_a_target():
 def test_load_own_refuses_a_node_without_a_target_in_a_mask():
     y = torch.arange(10) / 3
     y[2] = torch.nan
-    with pytest.raises(FileFormatError, match="row 3: y is empty"):
+    with pytest.raises(FileFormatError, match="node 2: y is empty"):
         load_own(OwnData(), masked(y=y))
     found = load_own(OwnData(skip_bad=True), masked(y=y))
     assert found.bad == ("row 3: y is empty",)
