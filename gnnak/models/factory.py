@@ -246,9 +246,7 @@ def build_model(
     """
     options = ModelOptions() if options is None else options
     if not isinstance(name, str) or not isinstance(options, ModelOptions):
-        told = (
-            f"name is {name!r} and options is {options!r}; give a text"
-        )
+        told = f"name is {name!r} and options is {options!r}; give a text"
         raise OptionError(f"{told} such as gin-ak+, and ModelOptions(...) or None.")
     form = parse_name(name)
     check_count("out_channels", out_channels, least=1)

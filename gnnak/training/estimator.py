@@ -233,7 +233,8 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
 
     def predict(self, graphs: Sequence[Any]) -> np.ndarray:
         """Return the most probable class of each graph, [g]."""
-        return self.classes_[self.predict_proba(graphs).argmax(axis=1)]
+        likely = self.predict_proba(graphs).argmax(axis=1)
+        return self.classes_[likely]
 
 
 def _parts(count: int, seed: int) -> np.ndarray:

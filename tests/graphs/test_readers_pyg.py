@@ -124,6 +124,14 @@ def test_read_pyg_data_that_torch_saved(tmp_path, count):
     assert torch.equal(found[0].edge_index, EDGE)
 
 
+def test_read_pyg_data_whose_fields_a_transform_has_sorted(tmp_path):
+    data = Data(torch.rand(9, 3), torch.randint(9, (2, 20)))
+    assert data.is_node_attr("x")
+    torch.save(data, tmp_path / "d.pt")
+    (found,) = read_pyg(tmp_path / "d.pt")
+    assert torch.equal(found.x, data.x)
+
+
 def test_read_pyg_dicts_of_tensors(tmp_path):
     torch.save([{"edge_index": EDGE, "num_nodes": 3}], tmp_path / "d.pt")
     (found,) = read_pyg(tmp_path / "d.pt")

@@ -156,9 +156,10 @@ def test_estimators_work_in_cross_validation_and_grid_search():
     assert search.predict(GRAPHS[:2]).shape == (2,)
 
 
-def test_a_model_that_is_not_fitted_does_not_predict():
+@pytest.mark.parametrize("kind", [gnnak.GNNAKRegressor, gnnak.GNNAKClassifier])
+def test_a_model_that_is_not_fitted_does_not_predict(kind):
     with pytest.raises(NotFittedError):
-        gnnak.GNNAKRegressor(**SMALL).predict(GRAPHS)
+        kind(**SMALL).predict(GRAPHS)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -96,10 +97,12 @@ def read_pyg(path: FilePath) -> list[Data]:
     """
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
+    from torch_geometric.data.storage import AttrType, GlobalStorage
 
     # The classes that a pickled Data consists of; building them runs no foreign code.
+    # The last three are PyG's cache of the kinds of fields, which transforms fill.
     harmless = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    harmless += [AttrType, defaultdict, set]
     content = io.BytesIO(read_bytes(path))
     told = (
         f"{path} is damaged, or has objects other than tensors and PyG Data, which "
