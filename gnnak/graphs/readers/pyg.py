@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -97,16 +96,15 @@ def read_pyg(path: FilePath) -> list[Data]:
     """
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import AttrType, GlobalStorage
+    from torch_geometric.data.storage import GlobalStorage
 
     # The classes that a pickled Data consists of; building them runs no foreign code.
-    # The last three are PyG's cache of the kinds of fields, which transforms fill.
     harmless = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
-    harmless += [AttrType, defaultdict, set]
     content = io.BytesIO(read_bytes(path))
     told = (
         f"{path} is damaged, or has objects other than tensors and PyG Data, which "
-        "could run code; save a list of Data with torch.save; see docs/formats.md#pyg."
+        "could run code; save a list of Data with torch.save, after transforms a list "
+        "of Data(**data.to_dict()); see docs/formats.md#pyg."
     )
     with refusing(told), torch.serialization.safe_globals(harmless):
         found = torch.load(content, map_location="cpu", weights_only=True)
