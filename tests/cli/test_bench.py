@@ -102,7 +102,7 @@ def test_kernels_table_lists_the_longest_and_the_rest():
         (["triangles", "--grow", "edges"], "--grow is 'edges'; use one of: nodes,"),
         (["triangles", "--compare", "--plain"], "drop --plain or --grow"),
         (["triangles", "--graphs", "201"], "triangles has 200 training graphs"),
-        (["triangles", "--graphs", "1"], "greater than or equal to 2"),
+        (["triangles", "--graphs", "1"], "--graphs is 1; give a number of at least 2"),
         (["triangles", "--model", "gin", "--grow", "hops"], "no hops to vary"),
         (["triangles", "--set", "model.width=3"], "unknown option 'model.width'"),
     ],

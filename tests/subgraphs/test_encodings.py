@@ -125,7 +125,7 @@ def test_resistance_of_many_graphs_is_that_of_smaller_groups(monkeypatch):
     ("encode", "sentence"),
     [
         (resistance, "distances of a graph with 60,000 nodes take 144.0 GB, more than"),
-        (rrwp, "from every node of 60,000 nodes, .* take 864.0 GB, more than the 1.0"),
+        (rrwp, "from all of 60,000 nodes, .* take 864.0 GB, more than the 1.0"),
         (closed_walks, "more than the 1.0 GB of free memory; leave out the encoding"),
     ],
     ids=["resistance", "rrwp", "closed walks"],

@@ -445,7 +445,9 @@ def fit_features(
     columns = len(wanted.sizes) if isinstance(wanted, Categorical) else wanted.channels
     if values.dim() != 2 or values.size(1) != columns:
         told = f"{key} has shape {list(values.shape)}, but the network was trained with"
-        raise GraphError(f"{told} {columns} columns; give the same features.")
+        raise GraphError(
+            f"{told} {columns} columns; give the same features as in training."
+        )
     if isinstance(wanted, Continuous):
         return values if values.is_floating_point() else values.float()
     if values.is_floating_point():
