@@ -148,13 +148,14 @@ def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
             if item is None:
                 batches = iter(data.train_dataloader())
                 item = next(batches)
-        _take_step(trainer, task, item, taken)
+        run_step(trainer, task, item, taken)
         yield taken
 
 
-def _take_step(
+def run_step(
     trainer: Trainer, task: GraphTask, item: Item, taken: dict[str, float]
 ) -> None:
+    """Run a training step that is not captured; add seconds by phase to `taken`."""
     device, optimiser = trainer.strategy.root_device, trainer.optimizers[0]
     with (
         _phase("forward", taken, device),
