@@ -27,11 +27,7 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return the kernels for a backward pass.
-
-    With `create_graph=True`, autograd must differentiate the backward pass again, which
-    only `plain` kernels support.
-    """
+    """Return the kernels for a backward pass; `plain` if autograd differentiates it."""
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 

@@ -47,9 +47,7 @@ def _products(
 def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Write the products of matrices of one size, [count, size, size, w], to `out`.
 
-    PyTorch's batched matrix product is slow on a CPU for small matrices. Up to size
-    `SMALL`, L R is therefore computed as a sum of outer products: column j of L times
-    row j of R, for all j. Each step handles all channels at once.
+    PyTorch's batched product of small matrices is slow on a CPU: add outer products.
     """
     size = left.size(1)
     if size > SMALL:
