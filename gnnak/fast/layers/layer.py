@@ -1,10 +1,6 @@
-"""The fused GNN-AK layer, from node states to encodings.
+"""The fused GNN-AK layer: `GNNAK.encode` with less memory traffic.
 
-The layer computes the same values as `GNNAK.encode` in plain PyTorch, up to rounding,
-but reads and writes less memory:
-
-- Gates, which depend only on the hop (the distance to the root), are computed once per
-  hop and looked up in a table.
+- Gates, which depend only on the hop, are computed once per hop.
 - Without dropout, one matrix product replaces the Linear after the base GNN and the
   first Linears of the MLPs of all encodings.
 - The convs of the base GNN (GINE, GCN or PNA*) avoid storing messages, of which there
@@ -98,12 +94,9 @@ def run_gine(
 
 
 class _GineLinear(torch.autograd.Function):
-    r"""Autograd function: GINE's sums of messages, then the first Linear of its MLP.
+    """Autograd function: GINE's sums of messages, then the first Linear of its MLP.
 
-    $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
-
-    Returns these values, `c` itself, and column statistics of the values. If later
-    layers read the returned `c`, one kernel adds up all gradients of `c`.
+    Also returns `c`: if later layers read this `c`, one kernel adds up its gradients.
     """
 
     @staticmethod
@@ -140,7 +133,6 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv for these inputs."""
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -170,11 +162,7 @@ def run_pna(
 
 
 class _PairLinear(torch.autograd.Function):
-    r"""Autograd function: $W [c_i, c_j, e_{ij}]$ for each edge copy $j \to i$, [f, c'].
-
-    $W$ is the weight of the first Linear of the message MLP. If `e` has a single row,
-    this row is the state of every edge.
-    """
+    """Autograd function: W [c_i, c_j, e_ij] for each edge copy j -> i, [f, c']."""
 
     @staticmethod
     def forward(
@@ -219,13 +207,11 @@ class _PairLinear(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
-    """Split the columns of a weight into three parts, for target, source and edge."""
+    """Split the columns of a weight into parts for target, source and edge."""
     return matrix.tensor_split([width, 2 * width], dim=1)
 
 
 class _PnaPool(torch.autograd.Function):
-    """Autograd function: mean, min, max and std of the messages of each group."""
-
     @staticmethod
     def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
         pooled = kernels_for(message).pna_pool(message, groups)
@@ -245,15 +231,11 @@ class FusedConv(NamedTuple):
     """The fused implementation of one class of graph convolutions."""
 
     fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
-    """Returns whether `run` can replace a conv. Its arguments are the conv, the edge
-    states (None if there are none) and the rooted subgraphs."""
+    """`fits(conv, e, subgraphs)` tells whether `run` can replace the conv."""
     run: Callable[[Any, Rows, Tensor | None, Edges, bool], tuple[Rows, Rows]]
-    """Applies the conv. Its arguments are the conv, the states of node copies, [m, w],
-    the states of edges, [e, w'], the edge copies, and `norm_follows`.
-
-    Returns the conv's output, [m, w], and the input states. A residual sum after the
-    conv must use these returned states, so that the conv's backward pass can add up all
-    gradients of the states."""
+    """`run(conv, c, e, edges, norm_follows)` returns the conv's output, [m, w], and
+    `c`. A residual sum must read the returned `c`, so that the conv's backward pass can
+    add up all gradients of `c`."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -262,9 +244,8 @@ CONVS: dict[type[nn.Module], FusedConv] = {
     GCN: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
-"""The fused implementation for each class of convs that has one. Subclasses of these
-classes are not fused, because they may compute something else; `GCN` computes the
-same as `GCNConv`."""
+"""Fused implementations of convs. Subclasses may compute something else, so they are
+not fused; `GCN` computes the same as `GCNConv`."""
 
 
 def can_fuse_stack(
@@ -295,11 +276,7 @@ def run_stack(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
-
-    Returns the Linear's output, [m, c'], and the roots' states before the Linear,
-    [s, w]. If `bias_column`, `BIAS_COLUMN` is appended to each root's state.
-    """
+    """Run a base GNN and a Linear; return what `norm_add_linear` returns."""
     *before, (conv, norm) = _parts(stack)
     e = distinct_rows(e)
     edges = edges_of(subgraphs, e)
@@ -427,10 +404,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the centroid encoding and the pooled sums, without dropout.
-
-    One Linear replaces `project` and the first Linears of all MLPs.
-    """
+    """Compute centroid encoding and pooled sums with one Linear for all MLPs."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -461,10 +435,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the centroid encoding and the pooled sums, with dropout.
-
-    Each MLP has its own dropout mask, so that their first Linears cannot be merged.
-    """
+    """Compute centroid encoding and pooled sums, with a dropout mask for each MLP."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}

@@ -21,27 +21,25 @@ from gnnak.device import (
 from gnnak.loading.prefetch import prefetching_paused
 
 Work = Callable[[], Any]
-"""A function that launches GPU work, and may return a tensor, such as the loss."""
+"""Launches GPU work, and may return a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
-"""Packages whose frames `_calling_line` skips in the call stack."""
+"""Packages that `_calling_line` skips in the call stack."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak of an uncaptured step."""
 _capturing = RLock()
-"""Locked while work is captured or warmed up: all recorders of a GPU share a stream,
-and only one thread may capture on a stream at a time."""
+"""Locked while work is captured or warmed up: all recorders of a GPU share a stream."""
 
 
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    The graphs can share a pool because no graph reads what another graph, or an earlier
-    replay, wrote there. A replay advances the random number generator. `peak_bytes` is
-    the growth of memory in the last warm-up before the first capture.
+    No graph reads what another graph, or an earlier replay, wrote there. `peak_bytes`
+    is the growth of memory in the last warm-up before the first capture.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
-    """The graphs of all failed captures. They are never freed: PyTorch counts their
-    captures as still running, and may refer to them."""
+    """The graphs of failed captures. PyTorch may refer to them, so they are never
+    freed."""
 
     def __init__(self, device: torch.device) -> None:
         self.stream = own_streams(device).capture
@@ -55,10 +53,7 @@ class GraphRecorder:
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Any:
-        """Run the work without a capture, and record its synchronisations.
-
-        If the memory pool has graphs, the work allocates from this pool.
-        """
+        """Run the work without a capture, and record its synchronisations."""
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)
         with (
@@ -170,10 +165,9 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Context manager: list the source lines that synchronise in the `with` block.
+    """Context manager: yield a list of synchronising lines ("uplift.py, line 12").
 
-    The list has entries such as "uplift.py, line 12". Prefetching is paused, since
-    PyTorch reports the synchronisations of all threads.
+    Prefetching is paused, since PyTorch reports synchronisations of all threads.
     """
     lines: list[str] = []
     other_warnings: list[tuple[Any, ...]] = []
