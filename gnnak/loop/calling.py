@@ -28,8 +28,8 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
 
     Each parameter of `forward` gets the field of the batch with the same name. A model
     with only one required parameter gets the whole batch if this parameter is called
-    `batch` or is not the name of a field. If no parameter is required, the first one
-    counts as required. A single `Data` is a batch of one graph.
+    `batch` or is not the name of a field. If no parameter is required, the first
+    parameter counts as required.
     """
     inside = _unwrapped(model)
     _check_batch(batch, inside)
@@ -130,8 +130,8 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""Classes of modules whose weights are cast together. Subclasses are left out, since
-they may change weights before use."""
+"""Classes whose weights are cast together; their subclasses may change weights before
+use."""
 
 
 class CastTogether(TorchFunctionMode):

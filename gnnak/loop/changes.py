@@ -33,14 +33,12 @@ numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes that all PyTorch modules or all PyG convs have. They are not searched for
-numbers."""
+"""Attributes of all PyTorch modules or all PyG convs, which are not searched."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
 """Numbers are searched for in containers nested up to this depth."""
 MOST_ENTRIES = 300
-"""At most this many entries of containers are searched per module. Larger containers,
-such as vocabularies, are left out."""
+"""At most this many entries are searched per module. Larger containers are left out."""
 
 
 class Place(NamedTuple):
@@ -54,8 +52,7 @@ class Place(NamedTuple):
     value: Any
     is_container: bool = False
     is_fixed: bool = False
-    """Whether the value is an entry of a tuple or of a frozen dataclass. Such an entry
-    changes only if its container is replaced."""
+    """Whether the value is in a tuple or frozen dataclass, so it cannot be set."""
 
     def identity(self) -> tuple[int, str]:
         return id(self.module), self.name
@@ -97,10 +94,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and of its numbers.
-
-    The list is empty if the container has no numbers.
-    """
+    """Return the places of a container and of its numbers; empty without numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -232,10 +226,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Context manager for a call of the model.
-
-        Numbers that the call changes are ignored from then on.
-        """
+        """Context manager: ignore, from now on, the numbers that the block changes."""
         if not self._is_same():
             self.remember()
         yield
@@ -255,7 +246,6 @@ class NumberWatch:
         return f"{type(different.module).__name__}.{different.name}"
 
     def _is_same(self) -> bool:
-        """Return whether `remember` saw the same numbers and containers."""
         try:
             now = [get(key) for get, key in self._numbers]
             # Types first: a comparison with a tensor on a GPU would synchronise.
@@ -325,7 +315,7 @@ class StoredTensors:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of all attributes; entries of a dict replace the dict."""
+    """Yield (name, value) of all attributes and, of dicts, of all entries."""
     for name, value in vars(module).items():
         if name in OF_LIBRARIES:
             continue

@@ -37,11 +37,7 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return the axis of the rows of each output, such as "nodes".
-
-    The axis is None for an output without padding rows. `plain` and `padded` are the
-    outputs of the model without and with padding.
-    """
+    """Return the axis of each output, such as "nodes", or None without padding rows."""
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
     if len(leaves) != len(others):
@@ -84,7 +80,7 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
     """Return a copy of a tensor with other values in its padding rows.
 
     Every second padding row gets large random numbers, which change sums and means. The
-    other padding rows get copies of real rows, which change nearest neighbours.
+    others get copies of real rows, which change nearest neighbours.
     """
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
@@ -111,12 +107,10 @@ def _is_index(value: object) -> bool:
 
 
 class IgnorePadding(TorchFunctionMode):
-    """Context manager: BatchNorm in training ignores padding rows.
+    """Context manager: run a model on a padded batch so that it ignores padding.
 
-    A model may compute indices, such as degrees, and look them up in a table. In
-    padding rows, such indices are clamped to the size of the table. `batch.max()`
-    returns a number that is known on the host, because reading it from the GPU would
-    synchronise.
+    BatchNorms in training ignore padding rows. Padding indices that the model computes
+    are clamped to the size of the table. `batch.max()` does not synchronise.
 
     With `disturb`, padding rows get other values after each Linear, embedding and
     BatchNorm, so that an operation that mixes them with real rows is noticed.

@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 Call = Callable[[nn.Module, Any], Any]
-"""A function that calls a model with a batch, and returns the model's outputs."""
+"""Calls a model with a batch, and returns the model's outputs."""
 MOST_CHANGES = 4
 """How often Python numbers in the model, such as `dropout.p`, may change between steps.
-Each change needs a new capture, so steps are no longer captured after more changes."""
+After more changes, steps are no longer captured."""
 MOST_CAPTURED = 4
-"""Largest number of captured models in memory. A model is captured separately for each
-loader, and again if the names, widths or dtypes of the fields of batches change."""
+"""Largest number of captured models in memory, one per loader and kind of batch
+fields."""
 
 
 @dataclass
@@ -63,8 +63,7 @@ class CapturedModel:
     gave_up: bool = False
     reason: str | None = None
     update_reason: str | None = None
-    """Why updates of the weights are not captured. None if they are captured, or may be
-    later."""
+    """Why updates of the weights are not captured; None if they are or may be later."""
 
     def __call__(self, item: Item) -> Any:
         return self.forward(item)
@@ -250,8 +249,9 @@ class TrainingStep:
     ) -> tuple[Captured, Item, Tensor | None] | None:
         """Return what a captured step needs, or None if this step is not captured.
 
-        Returns the captured model, the padded batch, and a flag on the device that says
-        whether `edge_index` is unchanged. Without rooted subgraphs, the flag is None.
+        Returns the captured model, the padded batch, and a flag on the device that
+        tells whether `edge_index` is unchanged; the flag is None without rooted
+        subgraphs.
         """
         if self.reason is not None or not self.capture:
             return None
@@ -324,10 +324,7 @@ class TrainingStep:
     def _compare(
         self, forward: Callable[..., Any], batch: Batch, item: Item
     ) -> tuple[str | None, list[str | None]]:
-        """Compare the model with and without padding.
-
-        Returns the result of `find_difference` (a text or None) and that of `axes_of`.
-        """
+        """Return what padding changes in the model, or None, and `axes_of` outputs."""
         outputs: Any = None
         axes: list[str | None] = []
 
@@ -353,11 +350,7 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return the model's outputs on the padded batch `build(item)`.
-
-        The outputs have padding rows. With `padded_loss`, the loss is also returned. If
-        `disturb`, the padding rows of the batch first get other values.
-        """
+        """Return outputs, and with `padded_loss` the loss, on a padded batch."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
@@ -497,10 +490,7 @@ def check_choices(
 
 
 def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor.
-
-    Raises `OptionError` if the loss is not a single number, or has no gradient.
-    """
+    """Return the loss as a 0-dim tensor, or raise `OptionError` if it is not valid."""
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")

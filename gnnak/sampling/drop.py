@@ -213,5 +213,5 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix that estimates encodings of dropped roots."""
+    """Compute the matrix that estimates the encodings of dropped roots."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)
