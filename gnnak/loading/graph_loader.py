@@ -291,13 +291,12 @@ class GraphLoader(HasEpochs):
 
 
 class Loader:
-    """Iterates over the batches of an epoch.
+    """Iterates over the batches of an epoch, for `gnnak train`.
 
-    For each batch, it yields an `Item` on the store's device, or None if a resumed run
-    skips the batch (`epochs.done`). If `padded`, batches are padded, beginning with the
-    first batch that has all `sampler.batch_size` graphs. The loader waits for each
-    window within the context manager that `timed()` returns. Without `epochs`, every
-    iteration is epoch 0.
+    It yields an `Item` for each batch, or None if a resumed run skips the batch. If
+    `padded`, batches are padded, beginning with the first batch of full size. The
+    loader waits for each window within the context manager that `timed()` returns.
+    Without `epochs`, every iteration is epoch 0.
     """
 
     def __init__(
@@ -349,21 +348,14 @@ UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
 def identify(counts: Tensor) -> dict[str, int]:
-    """Return the entries of a `state_dict` that identify the graphs.
-
-    `counts`, [2, g] on the CPU, has the number of nodes and edges of each graph. The
-    checksum `sizes` depends on the order of the graphs.
-    """
+    """Return `state_dict` entries that identify graphs by their `counts`, [2, g]."""
     nodes, edges = counts.sum(dim=1).tolist()
     sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
     return {"nodes": nodes, "edges": edges, "sizes": sizes}
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Check that the entries of `state` agree with those of this loader, `mine`.
-
-    Returns the number of the epoch and the number of the next batch in `state`.
-    """
+    """Check a state against `mine`; return its epoch and number of the next batch."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

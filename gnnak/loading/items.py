@@ -17,8 +17,7 @@ Record = TypeVar("Record")
 class Shape:
     """The numbers of graphs, nodes and so on of a padded batch, including padding.
 
-    The last graph is padding: it consists of all padding nodes. The size of anything
-    that a batch lacks, such as subgraphs, is 0.
+    The last graph consists of all padding nodes.
     """
 
     graphs: int
@@ -40,21 +39,20 @@ class Item:
 
     batch: GraphBatch
     subgraphs: RootedSubgraphs | None = None
-    """The rooted subgraphs of the batch. With SubgraphDrop, these are only the sampled
-    subgraphs. None if the network extracts subgraphs itself, or needs none."""
+    """The rooted subgraphs of the batch; with SubgraphDrop, only the sampled ones. None
+    if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
     """The sizes that the batch is padded to. Without padding, this is None unless all
     batches have equal sizes."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further fields of the batch by name; for example, positions of nodes."""
+    """Further fields of the batch by name, such as positions of nodes."""
     sizes: dict[str, int] | None = None
-    """For a padded batch, the numbers of real graphs, nodes and so on, on the host. On
-    the device, `batch.real` has the same numbers. None if the batch is not padded."""
+    """The numbers of real graphs, nodes and so on, on the host; None without
+    padding."""
     positions: list[int] | None = None
-    """Positions of the batch's graphs in the store; None if these are not known."""
+    """Positions of the batch's graphs in the store; None if they are not known."""
     rows: Tensor | None = None
-    """If the batch is one large graph, the nodes whose outputs are trained or scored,
-    [r]. If None, the outputs of all nodes or graphs of the batch are used."""
+    """[r]: the nodes of one large graph that are trained or scored. None: all nodes."""
 
 
 DERIVED = "_derived"

@@ -44,10 +44,9 @@ class Budget:
 
 
 class BatchOrder(ABC):
-    """Chooses the graphs of each batch of an epoch.
+    """Chooses the graphs of each batch of an epoch, by their `positions` in a store.
 
-    `positions`, [g], are the graphs' positions in a store. They are shuffled in each
-    epoch, unless `seed` is None.
+    The graphs are shuffled in each epoch, unless `seed` is None.
     """
 
     def __init__(
@@ -72,14 +71,11 @@ class BatchOrder(ABC):
 class GraphOrder(BatchOrder):
     """Chooses the batches of a `GraphLoader`: `batch_size` graphs in each process.
 
-    In distributed training, the processes get different graphs and equally many
-    batches. If the graphs cannot be divided evenly, a few of them occur in two
-    processes, as with PyTorch's `DistributedSampler`.
+    In distributed training, all processes get equally many batches. If the graphs
+    cannot be divided evenly, a few of them occur in two processes.
 
-    `sizes` maps "nodes" to the number of nodes of each graph and "copies" to the number
-    of node copies, [g], on the CPU; a `Budget` limits these numbers. `count` is the
-    number of graphs. `what` is the word for a graph in error messages: a `RootLoader`,
-    which orders seeds, passes "seed".
+    `sizes` maps "nodes" and "copies" to numbers for each graph, [g], on the CPU, which
+    a `Budget` limits. `what` is the word for a graph in error messages, such as "seed".
     """
 
     def __init__(
@@ -180,10 +176,8 @@ class HasEpochs:
 class BatchSampler(BatchOrder):
     """Chooses the batches of `gnnak train`: `batch_size` graphs over all processes.
 
-    Each process takes its part of every batch; together, the processes see the batches
-    that a single process would see. A last batch with fewer than two graphs per process
-    is merged into the batch before, because BatchNorm cannot compute statistics of a
-    single graph.
+    Each process takes a part of every batch. A last batch with fewer than two graphs
+    per process is merged into the batch before, because BatchNorm needs two graphs.
     """
 
     def __init__(

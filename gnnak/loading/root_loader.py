@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
 
 Mode = Literal["shared", "scope"]
-""""shared": the seeds of a batch share one neighbourhood. "scope": each seed has a
-neighbourhood of its own, which is called its scope."""
+"""Whether the seeds of a batch share one neighbourhood, or each seed has its own, which
+is called its scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
 ALONE = "samples neighbours uniformly, without replacement and without worker processes"
 """Why a `RootLoader` lacks some options of PyG's loaders."""
@@ -268,7 +268,6 @@ class RootLoader(HasEpochs):
 
 
 def check_subgraphs(extractor: object) -> None:
-    """Raise `OptionError` unless `extractor` is None, or extracts parts of a graph."""
     if extractor is None:
         return
     check_extractor("subgraphs", extractor)
@@ -313,11 +312,7 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 
 
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
-    """Find the neighbours along outgoing edges.
-
-    `backwards` has the neighbours along incoming edges, which are the same in an
-    undirected graph.
-    """
+    """Find the neighbours along outgoing edges; `backwards` in undirected graphs."""
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
 
@@ -327,10 +322,10 @@ def search_plan(
 ) -> list[Hop]:
     """Return the hops of the search, from the last layer of the model to the first.
 
-    `most` has the largest number of sampled neighbours for each hop. For each layer,
-    `radius` hops forwards find the roots whose subgraphs contain the nodes found so
-    far. Then `radius` hops backwards find the nodes of these subgraphs. Models without
-    the context encoding need no hops forwards; for them, pass `backwards` twice.
+    For each layer, `radius` hops forwards find the roots whose subgraphs contain the
+    nodes found so far; then `radius` hops backwards find the nodes of these subgraphs.
+    Models without the context encoding need no hops forwards: pass `backwards` twice.
+    `most` has the largest number of sampled neighbours for each hop.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]
