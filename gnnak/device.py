@@ -76,8 +76,7 @@ def reset_peak(device: torch.device | str = "cpu") -> None:
 def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
-    On a GPU, this is the memory of PyTorch and of its CUDA graphs. On a CPU, it is the
-    resident memory of the process; None on other systems than Linux.
+    For a CPU, this is the memory of the process; None on other systems than Linux.
     """
     device = torch.device(device)
     if device.type == "cuda":

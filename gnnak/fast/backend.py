@@ -32,7 +32,7 @@ def default_backend() -> Backend:
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for CPUs; it fuses layers with at least `min_copies` copies."""
+    """Build the CPU backend; it fuses layers with at least `min_copies` node copies."""
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 

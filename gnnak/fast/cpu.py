@@ -73,8 +73,6 @@ def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence
 
 
 class _Product(torch.autograd.Function):
-    """Autograd function of `Incidence.__matmul__`; it also supports `torch.func`."""
-
     @staticmethod
     def forward(values: Tensor, matrix: Incidence) -> Tensor:
         columns, ptr = matrix.ones
@@ -116,7 +114,7 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The distinct pairs (node or subgraph, distance) of all node copies, sorted."""
+    """The distinct pairs (node or subgraph, hop) of all node copies, sorted."""
 
     of_copies: Incidence
     """[m, u]: the one in row i marks the pair of node copy i."""
@@ -266,7 +264,7 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Return the states before the last Linears of the base GNN, and these Linears."""
+    """Run the base GNN up to its last Linears; return the states and these Linears."""
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
@@ -307,7 +305,6 @@ def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
 
 
 def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
-    """Return whether `run_base` can compute the distinct messages of `conv`."""
     width = layer.in_channels
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)

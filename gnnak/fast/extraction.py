@@ -107,8 +107,8 @@ def _edges(
 ):  # fmt: skip
     """Search the source of each incoming edge of a node copy in the copy's subgraph.
 
-    Without `WRITE`, the number of edges is written to `start`. With `WRITE`, the edges
-    are written to `ends` and `edge`, from the position in `start` on.
+    Without `WRITE`, write numbers of edges to `start`; else write edges from `start`
+    on.
     """
     copy = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = copy < copies

@@ -104,7 +104,6 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Return, for each node, whether the subgraph `chosen` contains the node."""
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
     at = tl.zeros_like(node) + begin
@@ -117,7 +116,6 @@ def _holds(copy_ptr, member, chosen, node):
 
 @triton.jit
 def _total(copy_ptr, member, marks, node, subgraph, marked, there):
-    """Count the `marked` nodes of each subgraph."""
     # Threads exchange the marks of their nodes through a buffer in global memory.
     tl.debug_barrier()
     tl.store(marks + node, marked.to(tl.int32), mask=there)

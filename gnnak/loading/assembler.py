@@ -109,7 +109,6 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Estimate the fraction of a window's memory budget that each graph takes, [g]."""
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
         # The `Filling` has about one entry per node.
@@ -229,8 +228,7 @@ class Assembled(NamedTuple):
 class Assembler:
     """Assembles all batches of a window together, from graphs on the device.
 
-    If `batch_size` is None, the number of graphs per batch varies. If `single`, every
-    window is one batch. `share`, [g], is the result of `window_shares`.
+    `batch_size` is None if it varies. If `single`, every window is one batch.
     """
 
     def __init__(
@@ -294,11 +292,10 @@ Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
 
 
 class EpochWindows:
-    """Yields the windows of each epoch, and prefetches the next window on a GPU.
+    """Yields the windows of each epoch; on a GPU, prefetches the next window.
 
-    During the last window of an epoch, the first window of the next epoch is
-    prefetched. The random subgraphs of a window depend only on the seed of the epoch
-    and on the number of its first batch, so that an epoch can start at a later batch.
+    The random subgraphs of a window depend only on the seed of the epoch and on the
+    number of its first batch, so that an epoch can start at a later batch.
     """
 
     def __init__(self, assembler: Assembler, order: BatchOrder, seed: int) -> None:

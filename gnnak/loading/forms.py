@@ -99,7 +99,6 @@ class BatchMaker:
         return batch
 
     def _axis(self, name: str) -> str | None:
-        """Return the axis of a field's rows, or None if it cannot be padded."""
         if name == "y" and self.graphs.store.y is not None:
             return "nodes" if self.graphs.store.node_targets else "graphs"
         attribute = self.graphs.attributes.tensors.get(name)
@@ -191,10 +190,7 @@ class PaddedForm:
         return type(None), ()
 
     def update(self, name: str, value: object) -> None:
-        """Copy a field to the padded batch again, unless they share memory.
-
-        Version counters do not count changes through `.data`, NumPy or DLPack.
-        """
+        """Copy a field again, because version counters miss changes through `.data`."""
         given = self.item.batch
         padded = self.item.extra.get(name, getattr(given, name, None))
         if not self.is_copy or padded is None or not isinstance(value, Tensor):
@@ -214,9 +210,8 @@ class PaddedForm:
 class Unpadded:
     """Computes the padded form of a PyG batch when it is needed.
 
-    Refers to no tensor with a row per node, edge or graph, whose memory could then not
-    be freed when the batch is moved to another device. `axes` maps each field to the
-    axis of its rows, such as "nodes", or to None if the field cannot be padded.
+    Refers to no tensor with a row per node, edge or graph, so that their memory can be
+    freed. `axes` maps each field to the axis of its rows, or None without padding.
     """
 
     def __init__(
@@ -267,7 +262,6 @@ class Unpadded:
         return TOO_SMALL if item is None else self.with_item(batch, item, True)
 
     def _can_pad(self, name: str, axis: str | None, now: Mapping[str, Any]) -> bool:
-        """Return whether a field can be padded; `now` has the current fields."""
         value = now[name]
         if name in self._structure:
             before, version = self._structure[name]
@@ -289,10 +283,7 @@ def is_structure(name: str, value: object) -> bool:
 
 
 def padded_form(batch: Any) -> PaddedForm | str:
-    """Return the padded form of a PyG batch, or a text that says why there is none.
-
-    Fields that were changed since the last padding are padded now.
-    """
+    """Return the padded form of a PyG batch, or a text that says why there is none."""
     form: Any = getattr(batch, "__dict__", {}).get(FORM)
     if isinstance(form, Unpadded | PaddedForm):
         form.padder.demand.use()
@@ -339,7 +330,6 @@ def _axis_of(value: object, item: Item) -> str | None:
 
 
 def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
-    """Return a field with zeros as padding, or None if the field cannot be padded."""
     assert item.sizes is not None
     if axis is None or not _is_plain(value, item.sizes[axis], item.batch.device):
         return None

@@ -293,8 +293,7 @@ class GraphLoader(HasEpochs):
 class Loader:
     """Iterates over the batches of an epoch, for `gnnak train`.
 
-    It yields an `Item` for each batch, or None if a resumed run skips the batch. If
-    `padded`, batches are padded, beginning with the first batch of full size. The
+    It yields an `Item` for each batch, or None if a resumed run skips the batch. The
     loader waits for each window within the context manager that `timed()` returns.
     Without `epochs`, every iteration is epoch 0.
     """

@@ -15,10 +15,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers of graphs, nodes and so on of a padded batch, including padding.
-
-    The last graph consists of all padding nodes.
-    """
+    """The padded sizes of a batch. The last graph consists of all padding nodes."""
 
     graphs: int
     nodes: int
@@ -70,13 +67,7 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 
 def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Return one tensor for each block of memory: views of a tensor share its block.
-
-    >>> import torch
-    >>> whole = torch.arange(4)
-    >>> len(one_per_storage([whole, whole[:2], torch.zeros(1)]))
-    2
-    """
+    """Return one tensor for each block of memory; views share the block of a tensor."""
     found = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
     return list(found.values())
 
@@ -103,7 +94,6 @@ def like(record: Record, tensors: Iterable[Tensor]) -> Record:
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
-    """Return the (key, value) pairs of a dataclass, dict or tuple; None for others."""
     if isinstance(record, dict):
         return [(key, record[key]) for key in sorted(record, key=str)]
     if isinstance(record, tuple):

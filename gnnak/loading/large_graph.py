@@ -22,7 +22,6 @@ class Rows(NamedTuple):
     """A field with a row per node or per edge."""
 
     value: Any
-    """A tensor, or any other sequence."""
     dim: int = 0
     """The dimension of a tensor along which its rows are counted."""
 

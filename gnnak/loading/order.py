@@ -44,10 +44,7 @@ class Budget:
 
 
 class BatchOrder(ABC):
-    """Chooses the graphs of each batch of an epoch, by their `positions` in a store.
-
-    The graphs are shuffled in each epoch, unless `seed` is None.
-    """
+    """Chooses the graphs of each batch of an epoch; a `seed` shuffles the graphs."""
 
     def __init__(
         self, positions: Tensor, seed: int | None, rank: int, processes: int
@@ -71,9 +68,7 @@ class BatchOrder(ABC):
 class GraphOrder(BatchOrder):
     """Chooses the batches of a `GraphLoader`: `batch_size` graphs in each process.
 
-    In distributed training, all processes get equally many batches. If the graphs
-    cannot be divided evenly, a few of them occur in two processes.
-
+    All processes get equally many batches; a few graphs may occur in two processes.
     `sizes` maps "nodes" and "copies" to numbers for each graph, [g], on the CPU, which
     a `Budget` limits. `what` is the word for a graph in error messages, such as "seed".
     """
@@ -107,13 +102,11 @@ class GraphOrder(BatchOrder):
         return batches
 
     def _part(self, order: Tensor) -> Tensor:
-        """Return the graphs of this process; all processes get equally many."""
         missing = -order.numel() % self.processes
         order = torch.cat([order, order.repeat(missing)[:missing]])
         return order[self.rank :: self.processes]
 
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
-        """Fill batches up to a budget, and return the batches of this process."""
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
         while begin < order.numel():
@@ -176,8 +169,7 @@ class HasEpochs:
 class BatchSampler(BatchOrder):
     """Chooses the batches of `gnnak train`: `batch_size` graphs over all processes.
 
-    Each process takes a part of every batch. A last batch with fewer than two graphs
-    per process is merged into the batch before, because BatchNorm needs two graphs.
+    A last batch with fewer than two graphs per process is merged into the batch before.
     """
 
     def __init__(

@@ -37,8 +37,7 @@ LEAST_STEP = 64
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    If `distinct`, axes have different sizes, so that the number of rows of a tensor
-    tells its axis. Subgraphs and nodes have equal sizes without SubgraphDrop.
+    If `distinct`, axes have different sizes, which tell the axis of a tensor's rows.
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
@@ -60,9 +59,8 @@ def _rounded(rows: int) -> int:
 class Shapes:
     """The shapes that batches are padded to: a largest one and a few smaller ones.
 
-    The largest shape grows when a batch does not fit. The smaller shapes are chosen
-    once, after the first few batches. After a change of the largest shape, the next few
-    batches are padded to it, so that its training step is captured first.
+    The largest shape grows when a batch does not fit. The next few batches are then
+    padded to the largest shape, so that its training step is captured first.
     """
 
     def __init__(self, distinct: bool = False) -> None:
@@ -100,7 +98,6 @@ class Shapes:
         return found
 
     def pad_to_largest(self) -> None:
-        """Pad the next few batches to the largest shape, if there is one."""
         if self.largest is not None:
             self._only_largest = ENOUGH_BATCHES
 
@@ -164,8 +161,7 @@ used. An evaluation, for example, may come between two epochs of training."""
 class Demand:
     """Decides whether a loader pads its next window: always, or while padding is used.
 
-    The thread that prefetches windows calls `begin_epoch` and `pads_next`, while the
-    thread that trains calls `use`.
+    The thread that prefetches calls `pads_next`; the thread that trains calls `use`.
     """
 
     # One lock for all objects: batches refer to a `Demand`, and an object with its own
@@ -203,8 +199,7 @@ class Padder:
     """Pads batches of at most `batch_size` graphs to one of a few shapes.
 
     A last batch is not padded if it has a single graph, for which BatchNorm raises an
-    error, or more graphs than the others. If `both` is False, padded batches take the
-    place of batches without padding.
+    error, or more graphs than others. If `both`, batches are also kept without padding.
     """
 
     def __init__(
@@ -216,8 +211,7 @@ class Padder:
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
         """Return a window's batches twice: with padding, and without.
 
-        Batches that cannot be padded are left out. If `both` is False, the first list
-        is empty, and the second has padded batches.
+        If `both` is False, the first list is empty, and the second has padded batches.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:
@@ -240,7 +234,6 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Choose a shape for each batch, except for a last batch that is not padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

@@ -69,8 +69,7 @@ def _by_batch(
 ) -> list[dict[Key, Tensor]]:
     """Return the tensors of each batch, by field.
 
-    `parts` has one tensor per batch for each field; for an `edge_index`, the sources of
-    all batches, and then the targets of all batches.
+    `parts` has a tensor per batch for each field, or for each row of an `edge_index`.
     """
     found = []
     for field in fields.values():
@@ -120,9 +119,8 @@ def pad_rows(
 ) -> Tensor:
     """Pad the rows of each of b batches to `size` rows; return [b, size, ...].
 
-    `value` has the rows of all batches. `first`, [b], has the position of each batch's
-    first row, and `count`, [b], its number of rows. Padding rows have the value
-    `padding`.
+    `value` has the rows of all batches. `first` and `count`, [b], have the position of
+    each batch's first row and its number of rows. Padding rows are `padding`.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])
@@ -151,7 +149,6 @@ class _Part(NamedTuple):
     """Number of entries of a line, with padding."""
 
     def shaped(self, view: Tensor, trim: bool) -> Tensor:
-        """Return this part as a vector or `edge_index`; `trim` removes padding."""
         if self.lines == 1:
             return view
         return view.as_strided((2, self.real if trim else self.size), (self.size, 1))
@@ -162,8 +159,7 @@ class Joint(Generic[Key]):
 
     Padding indices are spread evenly over the padding rows. CSR row pointers are padded
     with empty groups, except that the last graph has all padding nodes. `sizes` has,
-    for each axis, the number of rows of each batch with padding; batches without an
-    entry in `sizes` are left out.
+    for each axis, the number of rows of each batch with padding.
     """
 
     memory: Tensor
@@ -284,7 +280,6 @@ def _padding(blocks: Sequence[_Block], device: torch.device) -> Iterator[Tensor]
 def _split_lines(
     field: Field, counts: Mapping[str, list[int]]
 ) -> list[tuple[Tensor, ...]]:
-    """Split each vector of `field.lines()` by batch, without padding."""
     sizes = counts[field.axis]
     # A row pointer has one more entry, the number of all rows.
     sizes = [*sizes, field.value.size(-1) - sum(sizes)]

@@ -39,11 +39,7 @@ def prefetching_paused() -> Iterator[None]:
 
 
 class SideStream:
-    """A GPU stream for prefetching; it waits for kernels launched before `__init__`.
-
-    All objects share one stream per device, since PyTorch reuses freed memory only on
-    the stream of its allocation.
-    """
+    """A GPU's stream for prefetching; waits for kernels launched before `__init__`."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

@@ -325,7 +325,6 @@ def search_plan(
     For each layer, `radius` hops forwards find the roots whose subgraphs contain the
     nodes found so far; then `radius` hops backwards find the nodes of these subgraphs.
     Models without the context encoding need no hops forwards: pass `backwards` twice.
-    `most` has the largest number of sampled neighbours for each hop.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]
@@ -345,8 +344,7 @@ def subgraphs_of_first(
 ) -> RootedSubgraphs:
     """Extract the subgraphs of the first `num_roots` nodes.
 
-    The subgraph of any further node consists of its root only. An extractor that a user
-    wrote extracts the subgraphs of all nodes.
+    For built-in extractors, other subgraphs consist of their root only.
     """
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)

@@ -88,7 +88,6 @@ def check_field_names(fields: Attributes, extractor: object) -> None:
 
 
 def check_has_edges(graphs: FieldStore, extractor: object) -> None:
-    """Raise `GraphError` if subgraphs are wanted, but the graphs have no edge_index."""
     if extractor is None or graphs.has_edges:
         return
     for number, size in enumerate(graphs.store.counts[0].tolist()):

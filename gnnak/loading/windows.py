@@ -69,7 +69,7 @@ def make_window(
 
     `sizes` has the number of graphs of each batch. `counts`, on the CPU, has each
     graph's number of nodes and edges, [2, g], or also of node copies and edge copies,
-    [4, g]. If None, they are read from the device, which synchronises. If not None,
+    [4, g]. If None, they are read from the device, which synchronises. Otherwise,
     subgraph i must be rooted at node i, and `subgraphs.max_hop` must be cached.
     """
     ends = [0, *accumulate(sizes)]
@@ -255,9 +255,8 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
     """Split a window into its first `len(shapes)` batches, and pad each to a shape.
 
-    The last graph of a padded batch is padding and contains all padding nodes. Padding
-    edges join padding nodes, and padding subgraphs contain only padding nodes. A shape
-    must be larger than its batch on every axis.
+    The last graph contains all padding nodes. Padding subgraphs contain only padding
+    nodes. A shape must be larger than its batch on every axis.
     """
     return _padded(window, _PaddingSplitter(window, shapes))
 
@@ -293,7 +292,6 @@ def _items(window: Window, splitter: _Splitter, groups: bool) -> list[Item]:
 
 
 def _extra(window: Window, splitter: _Splitter) -> Iterator[dict]:
-    """Yield, for each batch, its part of the fields in `window.extra`, by name."""
     if not window.extra:
         return repeat({})
     fields = window.extra.items()
@@ -346,11 +344,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return a window's int64 tensors: one dict for graphs, and one for subgraphs.
-
-    Each dict is a block of memory, so that `batch.batch` does not keep the memory of
-    subgraphs alive.
-    """
+    """Return int64 tensors: a dict for graphs and, if any, one for subgraphs."""
     batch, whole = window.batch, window.subgraphs
     fields = {
         ("graphs", "edge_index"): Field(batch.edge_index, "edges", "nodes", "edges"),
@@ -364,7 +358,6 @@ def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
 
 
 def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
-    """Return the int64 fields of rooted subgraphs, without cached tensors."""
     fields: dict[Name, Field] = {
         ("record", "root"): Field(whole.root, "subgraphs", "nodes"),
         ("record", "node"): Field(whole.node, "copies", "nodes"),
@@ -385,7 +378,6 @@ def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
 def _sampled_fields(
     whole: SampledSubgraphs, splitter: _Splitter
 ) -> Iterator[dict[str, Any]]:
-    """Yield, for each batch, the fields that only `SampledSubgraphs` has."""
     filling = map(
         Filling,
         [some["filling", "node"] for some in splitter.numbers],
@@ -399,7 +391,6 @@ def _sampled_fields(
 
 
 def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
-    """Yield each batch's structural encodings, in the form of `extracted_encodings`."""
     cached = extracted_encodings(whole)
     if not cached:
         return repeat({})

@@ -108,7 +108,6 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the value for a parameter of `forward` if the batch is a `Data`."""
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -198,7 +197,6 @@ class _Cast(torch.autograd.Function):
 
 
 def _cast(tensors: Any, dtypes: list[torch.dtype]) -> list[Tensor]:
-    """Cast each tensor to its dtype; on a GPU, one kernel casts all tensors."""
     found = [
         torch.empty_like(tensor, dtype=dtype)
         for tensor, dtype in zip(tensors, dtypes, strict=True)

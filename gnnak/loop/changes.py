@@ -83,7 +83,6 @@ def _is_number(value: object) -> bool:
 
 
 def _is_container(value: object) -> bool:
-    """Return whether a value is a container (see `Place`) that is not too large."""
     if isinstance(value, dict | list | tuple):
         return len(value) <= MOST_ENTRIES
     return isinstance(value, NAMESPACES) or (
@@ -105,7 +104,6 @@ def _in_container(
 
 
 def _entries(container: Place) -> Iterator[Place]:
-    """Yield the places of all numbers and containers among a container's entries."""
     module, name, value = container.module, container.name, container.value
     get, keys = _access(value)
     pattern = "[{!r}]" if isinstance(value, dict | list | tuple) else ".{}"
@@ -154,8 +152,8 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether the model or autocast has changed since the last call.
 
-        If `quick` is True, new modules may go unnoticed. If it is False, new addresses
-        of buffers are ignored, because some modules replace their buffers in each call.
+        If `quick`, miss new modules; else ignore new addresses of buffers, as some
+        modules replace their buffers in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -212,7 +210,7 @@ class NumberWatch:
         self._ids: list[int] = []
 
     def remember(self) -> None:
-        """Store all numbers of the model, to be compared with later values."""
+        """Store all numbers, to compare them with later values."""
         found = {place.identity(): place for place in find_numbers(self.model)}
         self._places = {k: p for k, p in found.items() if k not in self._ignored}
         read = [place for place in self._places.values() if not place.is_fixed]

@@ -56,7 +56,6 @@ def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
 
 
 def _num_rows(value: Any) -> int:
-    """Return the number of rows of a tensor; -1 for other values and 0-dim tensors."""
     return value.size(0) if isinstance(value, Tensor) and value.dim() else -1
 
 
@@ -77,11 +76,7 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
 
 
 def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
-    """Return a copy of a tensor with other values in its padding rows.
-
-    Every second padding row gets large random numbers, which change sums and means. The
-    others get copies of real rows, which change nearest neighbours.
-    """
+    """Return a copy of a tensor with random numbers or real rows in padding rows."""
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
         return value
@@ -95,7 +90,6 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
 
 
 def _is_plain_lookup(*args: Any, **options: Any) -> bool:
-    """Return whether a call of `F.embedding` sets no option, such as `max_norm`."""
     return len(args) >= 2 and not any(
         option is not None and option is not False
         for option in (*args[2:4], *args[5:], *options.values())
@@ -110,10 +104,9 @@ class IgnorePadding(TorchFunctionMode):
     """Context manager: run a model on a padded batch so that it ignores padding.
 
     BatchNorms in training ignore padding rows. Padding indices that the model computes
-    are clamped to the size of the table. `batch.max()` does not synchronise.
-
-    With `disturb`, padding rows get other values after each Linear, embedding and
-    BatchNorm, so that an operation that mixes them with real rows is noticed.
+    are clamped to the size of the table. `batch.max()` does not synchronise. With
+    `disturb`, padding rows get other values after each Linear, embedding and BatchNorm,
+    so that an operation that mixes them with real rows is noticed.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:
@@ -139,7 +132,6 @@ class IgnorePadding(TorchFunctionMode):
         return found
 
     def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
-        """Call `func`, or the function that replaces it for padded batches."""
         if func is F.batch_norm:
             return self.batch_norm(*args, **kwargs)
         if func is F.embedding and _is_plain_lookup(*args, **kwargs):
@@ -199,7 +191,6 @@ def copied(batch: Batch) -> Batch:
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch; `disturbed` changes its padding rows."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 

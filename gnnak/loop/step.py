@@ -105,7 +105,6 @@ def train_once(
 
 
 def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
-    """Scale the gradients to a norm of at most `clip`; if it is None, do nothing."""
     if clip is not None:
         groups = optimizer.param_groups
         clip_grad_norm_([weight for g in groups for weight in g["params"]], clip)

@@ -443,7 +443,6 @@ def check_options(
 
 
 def _check_loss(loss: Any, given: str) -> None:
-    """Raise `OptionError` if `loss` is not a function, or if it is one of PyTorch."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     is_module = isinstance(loss, nn.Module)
@@ -457,7 +456,6 @@ def _check_loss(loss: Any, given: str) -> None:
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Raise `OptionError` if an optimiser trains neither the model nor the loss."""
     name = type(optimizer).__name__
     known = {id(weight) for weight in model.parameters()}
     if isinstance(loss, nn.Module):

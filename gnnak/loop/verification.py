@@ -115,7 +115,6 @@ class _Place:
     has_gradient: bool
 
     def is_replaced(self) -> bool:
-        """Return whether the buffer is now another tensor, or has other memory."""
         now = self.module._buffers.get(self.name)
         if now is not self.tensor:
             return True
@@ -186,7 +185,6 @@ class SavedBuffers:
 
 
 def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
-    """Return the fields `memory`, `copy` and `has_gradient` of a `_Place`."""
     if tensor is None:
         return None, None, False
     copy = tensor.detach().to("cpu", copy=True)
@@ -249,7 +247,6 @@ def add_noise(buffers: Iterable[Tensor]) -> None:
 
 
 def _is_plain(weight: Tensor) -> bool:
-    """Return whether random numbers can be added to a tensor in place."""
     strides = zip(weight.shape, weight.stride(), strict=True)
     overlapping = any(size > 1 and not stride for size, stride in strides)
     return (
@@ -281,11 +278,7 @@ class GradientComparison:
         self._of_outputs: list[Tensor] | None = None
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Call the model by `run`; return its outputs and the gradients of its weights.
-
-        These are the gradients of a weighted sum of the outputs, with random weights
-        that are the same in each call.
-        """
+        """Call the model by `run`; return outputs, and gradients of a weighted sum."""
         with torch.enable_grad():
             outputs = run()
             tensors = (out for out in tree_leaves(outputs) if isinstance(out, Tensor))
@@ -346,11 +339,10 @@ def find_difference(
     """Return a text that says which result of a model padding changes, or None.
 
     `plain()` and `padded(disturb)` call the model without and with padding, and return
-    outputs without padding rows. If `disturb`, padding rows are not zero.
-
-    The outputs, buffers and gradients are compared twice. The second time, random
-    numbers are added to weights and buffers, because zeros could hide a difference.
-    Dropout and TF32 are off. Weights, buffers and random generators are restored.
+    outputs without padding rows. If `disturb`, padding rows are not zero. The outputs,
+    buffers and gradients are compared twice. The second time, random numbers are added
+    to weights and buffers, because zeros could hide a difference. Dropout and TF32 are
+    off. Weights, buffers and random generators are restored.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -474,7 +466,6 @@ def _raised(what: str, error: Exception) -> str:
 
 
 def _described(module: nn.Module) -> str:
-    """Return the name of a module's class, with file and line if they are known."""
     kind = type(module)
     try:
         file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]

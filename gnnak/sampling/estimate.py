@@ -18,8 +18,7 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 class Filling(Compact):
     """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
 
-    It is in COO format. The weights of a row sum to one. The row of a sampled root has
-    a single entry.
+    The weights of each row sum to one. A sampled root has a single entry in its row.
     """
 
     node: Tensor

@@ -33,8 +33,7 @@ def sample_greedily(
 ) -> Tensor:
     """Sample the subgraph with the highest score, until nodes are covered; mask, [s].
 
-    Each step samples one subgraph in each connected component that is not covered yet.
-    The first step uses `rank`, [s], as the score.
+    Each step samples one subgraph in each connected component, the first by `rank`.
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -116,10 +115,7 @@ def sample_one_by_one(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample like `sample_greedily`, but with a heap: faster for large components.
-
-    The key of a subgraph in the heap is -(score * s + its result of `tie_ranks`).
-    """
+    """Sample like `sample_greedily`, but with a heap: faster for large components."""
     size = rank.numel()
     sampled = np.zeros(size, dtype=bool)
     first = rank.cpu().numpy()
@@ -163,8 +159,7 @@ def farthest_roots(
 ) -> Tensor:
     """Sample a random root, and then always the root farthest from the sampled roots.
 
-    This is the root with the largest distance to the nearest sampled root, ignoring
-    edge directions. Returns a boolean mask of the sampled subgraphs, [s].
+    Distances ignore edge directions. Returns a mask of the sampled subgraphs, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
@@ -189,10 +184,7 @@ def farthest_roots(
 
 
 class _Nearest:
-    """Scores each subgraph by the distance of its root to the nearest sampled root.
-
-    A search from a new root stops at nodes that are as near to an earlier root.
-    """
+    """Scores each subgraph by the distance of its root to the nearest sampled root."""
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
         self.root = subgraphs.root.cpu().numpy()
@@ -233,8 +225,7 @@ def set_cover_roots(
 ) -> Tensor:
     """Sample a random subgraph, and then always that with the most least-covered nodes.
 
-    Least-covered nodes are the nodes in the fewest sampled subgraphs so far. Returns a
-    boolean mask of the sampled subgraphs, [s].
+    These are the nodes in the fewest sampled subgraphs so far. Returns a mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
@@ -257,10 +248,9 @@ def set_cover_roots(
 
 
 class _LeastCovered:
-    """Scores each subgraph by the number of its marked nodes.
+    """Scores each subgraph by its marked nodes, which are the least-covered nodes.
 
-    The least-covered nodes are marked, until sampled subgraphs contain all of them.
-    Then the nodes that have become least covered are marked.
+    When sampled subgraphs contain all marked nodes, the next nodes are marked.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:

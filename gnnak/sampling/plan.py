@@ -70,7 +70,6 @@ class PairDistances:
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the positions in `hop` of the distances that `between` returns."""
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 

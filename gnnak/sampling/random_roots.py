@@ -77,8 +77,7 @@ def share_roots(
 ) -> Tensor:
     """Sample a fixed share of the roots, repeatedly, until a sample covers every node.
 
-    Each connected component is sampled separately, at most `MAX_TRIES` times, and then
-    by `random_roots`. Returns a boolean mask of the sampled subgraphs, [s].
+    After `MAX_TRIES` samples, use `random_roots`. Returns a boolean mask, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)

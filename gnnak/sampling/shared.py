@@ -82,9 +82,8 @@ def backward_task() -> int | None:
 class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
-    `full` (all subgraphs) and `plan` (the sampling plan) do not depend on randomness.
-    `sampled` are the random subgraphs of the current forward pass, and `replayed` those
-    of the layer that activation checkpointing has recomputed last.
+    `full` (all subgraphs) and `plan` are not random. `sampled` are the random subgraphs
+    of this forward pass; `replayed` are those of the layer that was recomputed last.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -118,7 +117,6 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def has(self, edge_index: Tensor, num_nodes: int, compared: bool) -> bool:
-        """Return whether the graph has these edges; see `GraphCache.get`."""
         if num_nodes != self.num_nodes:
             return False
         capturing = edge_index.is_cuda and torch.cuda.is_current_stream_capturing()
@@ -158,9 +156,9 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; otherwise, cache a new graph.
 
-        A comparison synchronises with a GPU. So edges on a GPU are not compared during
-        a capture, nor if this forward pass has `compared` them before: they then count
-        as equal if they are the same tensor object, not written to since.
+        A comparison synchronises with a GPU. So during a capture, and if this forward
+        pass has `compared` edges before, an edge tensor counts as equal if it was not
+        written to.
         """
         graph = self._graph
         if graph is not None and graph.has(edge_index, num_nodes, compared):
@@ -198,7 +196,6 @@ class ThreadState(threading.local):
         self.start_pass()
 
     def start_pass(self) -> None:
-        """Start a forward pass: discard the state of the previous one."""
         self.task = backward_task()
         self.compared = False
         self.attached: Attached | None = None
@@ -224,10 +221,8 @@ class SharedSubgraphs:
     The first layer that calls `get` extracts and samples the subgraphs, unless the
     caller or a loader provides them. Subgraphs that are not random are cached until a
     forward pass has other edges. If they do not fit into memory, each layer extracts
-    slices of about `max_copies` node copies.
-
-    A forward pass is a call of the model. If layers are called without a model, it ends
-    when a layer is called for the second time. Each thread has its own forward passes.
+    slices of about `max_copies` node copies. If layers are called without a model, a
+    forward pass ends when a layer is called for the second time.
     """
 
     def __init__(
@@ -272,7 +267,6 @@ class SharedSubgraphs:
         "model as subgraphs=..."
     )
     def begin_pass(self, *_: object) -> None:
-        """Begin a forward pass: discard the random sample of the previous pass."""
         state = self._of_thread
         state.start_pass()
         state.in_model = True
@@ -306,10 +300,9 @@ class SharedSubgraphs:
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return the rooted subgraphs of a batch for this forward pass.
+        """Return the rooted subgraphs of a batch; `batch`, [n], has each node's graph.
 
         In evaluation, nothing is dropped, and a random extractor uses a fixed seed.
-        `batch`, [n], is the graph of each node; None if there is one graph.
         """
         given = self._given(edge_index, num_nodes)
         if given is not None and self._is_usable(given, training):
@@ -332,7 +325,6 @@ class SharedSubgraphs:
             return self._sampled(graph, edge_index, generator)
 
     def _given(self, edge_index: Tensor, num_nodes: int) -> RootedSubgraphs | None:
-        """Return the subgraphs that the caller or a loader provides, if any."""
         state = self._of_thread
         if state.given is not None:
             return state.given

@@ -14,7 +14,6 @@ DTYPES = (torch.float, torch.half, torch.bfloat16)
 
 
 def kernels_for(values: Tensor) -> ModuleType:
-    """Return `gpu` if `has_fast_kernels(values)`, and `plain` otherwise."""
     return _gpu_kernels() if has_fast_kernels(values) else plain
 
 

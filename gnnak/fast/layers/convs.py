@@ -97,7 +97,6 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
-    """Return edge states, [e, w], after the Linear that a GINE conv may have."""
     assert e is not None
     return e if conv.lin is None else conv.lin(e)
 
@@ -126,12 +125,9 @@ RUNNERS: dict[type, Callable[[Any, Rows, Tensor | None, Edges], Tensor]] = {
     GCN: _run_gcn,
     SAGEConv: _run_sage,
 }
-"""For each type of conv, the function that applies it in every rooted subgraph."""
 
 
 class _GineSum(torch.autograd.Function):
-    """Autograd function of GINE's sums, see `plain.messages`."""
-
     @staticmethod
     def forward(ctx: Any, c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
         ctx.save_for_backward(c, e, eps)
@@ -188,7 +184,7 @@ def run_gcn(
     With the conv's weight $W$ and bias $b$, the output for node copy $i$ is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
-    \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
+        \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
 
     with $d_i$ = 1 + the number of edges $j \to i$, $j \neq i$, in the subgraph. As in
     PyG, self loops of the graph are ignored, and parallel edges are all counted.
@@ -240,7 +236,7 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv along `links` between node copies; None means inside subgraphs."""
+    """Apply a conv to node copies along `links`, or if None, along the edges inside."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -270,10 +266,7 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return any tensor with the width and dtype that a conv's edge states will have.
-
-    Returns `NotImplemented` if fused code does not support the edge encoder.
-    """
+    """Return a tensor with the width and dtype of edge states, or `NotImplemented`."""
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
         return edge_attr if conv.reads_edges else None

@@ -73,7 +73,6 @@ def pool_context(
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
-    """Sum or average the rows of each group; row i is in group `index[i]`."""
     pooled = _Sum.apply(z, index, groups)
     return mean_of(pooled, groups) if reduce == "mean" else pooled
 

@@ -145,13 +145,10 @@ def _is_plain(weight: Tensor, d: Tensor) -> bool:
 
 
 def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
-    """Split `weights` into `count` matrices and the biases that follow."""
     return HopLinears(list(weights[:count]), list(weights[count:]))
 
 
 class _Tables(torch.autograd.Function):
-    """Autograd function: compute one hop table for each Linear in `HopLinears`."""
-
     @staticmethod
     def forward(
         ctx: Any, d: Tensor, count: int, *weights: Tensor
@@ -196,8 +193,7 @@ def lifted_gine_sum(
 ) -> tuple[Tensor, list[Tensor]]:
     """Return `plain.messages` of the states that `plain.lift` computes, [m, w].
 
-    Unless `linears` is None, the first Linear maps `table` to the rows that are added
-    to node states. The other Linears map `table` to gates, which are also returned.
+    Unless None, `linears` map `table` to the embeddings, and to gates to return.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
@@ -373,7 +369,7 @@ def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def _embeddings(layer: GNNAK) -> Tensor | None:
-    """Return the hop embeddings to add or append to node states; None without hops."""
+    """Return the hop embeddings for node states, [t, h]; None without hops."""
     if layer.hop_linear is not None:
         added, gates = _compute(layer, layer.hop_linear)
         remember_gates(layer, gates)
@@ -420,11 +416,7 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn pooled sums into encodings.
-
-    For a mean, divide each sum by the size of its group. With SubgraphDrop, scale the
-    sums of the context encoding, to estimate the sums over all subgraphs.
-    """
+    """Turn sums into encodings: divide for means, scale up for dropped subgraphs."""
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

@@ -83,7 +83,6 @@ def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> b
 def run_gine(
     conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a GINE conv in every rooted subgraph; see `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
     values, same, moments = _GineLinear.apply(
@@ -144,7 +143,6 @@ def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) ->
 def run_pna(
     conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a PNA* conv in every rooted subgraph; see `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
@@ -207,7 +205,6 @@ class _PairLinear(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
-    """Split the columns of a weight into parts for target, source and edge."""
     return matrix.tensor_split([width, 2 * width], dim=1)
 
 
@@ -360,7 +357,6 @@ def can_fuse(
 
 
 def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
-    """Return whether fused layers support the dtypes of the weights, `x` and `e`."""
     weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
     if asked is None:
         fits = x.dtype == weight and weight in (torch.float, torch.double)
@@ -404,7 +400,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute centroid encoding and pooled sums with one Linear for all MLPs."""
+    """Compute the centroid encoding and pooled sums; one Linear replaces several."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -435,7 +431,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute centroid encoding and pooled sums, with a dropout mask for each MLP."""
+    """Compute the centroid encoding and pooled sums; each MLP has a dropout mask."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}
@@ -459,10 +455,7 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the sums of the subgraph encoding, [s, c], and context encoding, [n, c].
-
-    `z` has the outputs of the first Linears of all MLPs as adjacent columns.
-    """
+    """Sum `z` over each subgraph, [s, c], and over each node's copies, [n, c]."""
     tables = [gates.get(name) for name in transforms]
     pools = [
         Pool(

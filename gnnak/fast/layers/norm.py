@@ -124,10 +124,7 @@ def norm_relu_linears(
     norm_follows: bool,
     recompute: bool = False,
 ) -> list[Rows]:
-    """Split `h` by columns into equal parts; apply a norm, ReLU and Linear to each.
-
-    If `recompute`, backward passes recompute the results.
-    """
+    """Apply a norm, ReLU and Linear to each of several equal column blocks of `h`."""
     weights = [
         part
         for norm, linear in zip(norms, linears, strict=True)
@@ -154,7 +151,6 @@ def norm_relu_linears(
 def _product_recompute(
     h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """Return how to recompute result number `index` of `norm_relu_linears`."""
     recompute_h = recompute_function(h.recompute)
 
     def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
@@ -167,8 +163,6 @@ def _product_recompute(
 
 
 class _NormAct(torch.autograd.Function):
-    """Autograd function: a batch norm, then optionally a ReLU and a residual sum."""
-
     @staticmethod
     def forward(
         ctx: Any,
@@ -331,8 +325,7 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    `z` has c adjacent columns for each encoding. `gates` has a table, [t, c], for each
-    encoding, or None. Node copy i uses row `rows[i]` of each table.
+    `z` has c columns, and `gates` has a table, [t, c], or None, for each encoding.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)

@@ -130,8 +130,8 @@ class Recompute(NamedTuple):
     owned: bool = False
     """Whether the caller may overwrite the tensor, since nothing reads it later."""
     uncached: TensorFunction | None = None
-    """`function` without caches, for callers that cache the result. None:
-    `function`."""
+    """Like `function`, but caches nothing; for callers that cache the result.
+    Optional."""
 
 
 class Rows(NamedTuple):

@@ -76,7 +76,6 @@ def _linears(block: PPGNBlock) -> list[nn.Linear]:
 
 
 def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
-    """Return the tensor arguments of `_Block`, converted to autocast's dtype if any."""
     left, left_2, right, right_2, mix = _linears(block)
     found = [
         x,
@@ -226,8 +225,6 @@ def _plain_pooled(
 
 
 class _Pool(torch.autograd.Function):
-    """Autograd function of `fused_pool`; the gradient can be differentiated again."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: NodePairs) -> Tensor:
         ctx.pairs = pairs

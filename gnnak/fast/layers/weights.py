@@ -91,11 +91,7 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the weight-only terms of one layer.
-
-    In a `call_of` block without activation checkpointing, they are computed and cached
-    for all layers with weights of the same shapes.
-    """
+    """Return a layer's weight-only terms; in a `call_of` block, compute all layers'."""
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if call is None or hooks is not None:
@@ -121,7 +117,6 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
-    """Return the `WeightProducts` of each layer; all weights must have equal shapes."""
     weight = next(layers[0].parameters())
     dtype = autocast_dtype(weight) or weight.dtype
     with torch.autocast(weight.device.type, enabled=False):

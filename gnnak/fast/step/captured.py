@@ -76,10 +76,9 @@ class CapturedStep:
 
     Smaller shapes share the buffers of the largest shape. If an item does not fit, all
     buffers and CUDA graphs are freed. Their shapes never become the largest again; else
-    two shapes could replace each other for ever.
-
-    Data that change between steps must be in tensors of the item, or at fixed
-    addresses. `release` frees tensors that a step leaves in the graphs' memory.
+    two shapes could replace each other for ever. Data that change between steps must be
+    in tensors of the item, or at fixed addresses. `release` frees tensors that a step
+    leaves in the graphs' memory.
     """
 
     def __init__(
@@ -182,7 +181,6 @@ class _StaticBuffers:
         ]
 
     def copy_in(self, item: Item) -> None:
-        """Copy the tensors of an item into the buffers, in one kernel per dtype."""
         given = tensors_of(item)
         assert len(given) == len(self.tensors), "an item of this shape has other fields"
         for positions, tensors in self._by_dtype:
@@ -246,7 +244,6 @@ class CapturedModel(CapturedStep):
         return tree_map(copied, self.recorder.warm_up(lambda: self.step(static)))
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture forward and backward pass; return a replay of the forward pass."""
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
         def replay() -> Any:
@@ -344,7 +341,6 @@ class _Passes:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 
     def _run_forward(self) -> None:
-        """Run the forward pass and store its outputs; this method is captured."""
         with torch.enable_grad():
             outputs = self.forward(like(self.static, self.tensors))
         self.outputs, self.spec = tree_flatten(outputs)
@@ -356,7 +352,6 @@ class _Passes:
         self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
 
     def _run_backward(self) -> None:
-        """Compute `gradients` from `of_outputs`; this method is captured."""
         before = [weight.grad for weight in self.weights]
         for weight in self.weights:
             weight.grad = None

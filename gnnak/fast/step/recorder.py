@@ -119,7 +119,6 @@ class GraphRecorder:
 
     @contextmanager
     def _in_pool(self) -> Iterator[None]:
-        """Context manager: this thread allocates from the CUDA graphs' memory pool."""
         with graph_pools_changing(self.device):
             torch._C._cuda_beginAllocateCurrentThreadToPool(self.index, self.pool)
             try:
@@ -140,7 +139,6 @@ class GraphRecorder:
         self.pool, self._is_pool_used = torch.cuda.graph_pool_handle(), False
 
     def _leave_pool(self) -> None:
-        """Stop using the memory pool after a failed capture, and create a new one."""
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)

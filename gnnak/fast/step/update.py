@@ -62,9 +62,8 @@ on the CPU."""
 class CapturedUpdate:
     """Clips gradients and takes an optimiser step: directly, or by a replay.
 
-    A replay reads the gradient tensors that its capture read. `reason` tells why
-    updates cannot be captured. `rates` has the learning rates, on the GPU, that replays
-    read.
+    A replay reads the gradient tensors that its capture read, and the learning rates in
+    `rates`. `reason` tells why updates cannot be captured.
     """
 
     def __init__(

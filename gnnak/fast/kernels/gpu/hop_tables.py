@@ -122,7 +122,7 @@ def _backward(
     ADDED: tl.constexpr, TABLES: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute gradients of one Linear or, in the last table's program, of `d`."""
+    """Compute gradients of one Linear or, if `program_id(1)` is `TABLES`, of `d`."""
     which = tl.program_id(1)
     row, h = tl.arange(0, ROWS), tl.arange(0, INNER)
     of_rows = row[:, None] * inner + h[None, :]

@@ -43,7 +43,7 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return the kernel arguments c, table, node, rows, LIFTED, and an empty output."""
+    """Return kernel arguments c, table, node, rows and LIFTED, and an empty output."""
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))
@@ -90,7 +90,6 @@ def _messages(
     c, table, node, rows, e, eps, ptr, source, edge, out, m, width, each,
     LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the result."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     same = widened(tl.load(e + column, mask=inside & SAME, other=0.0))
@@ -124,7 +123,7 @@ def to_copies(
     grad_eps, grad_e, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`, and partial ones of `eps` and `e`."""
+    """Compute `each` rows of the gradient of `c`; sum up gradients of `eps` and `e`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

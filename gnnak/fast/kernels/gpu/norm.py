@@ -201,10 +201,7 @@ def load_columns(values, column, inside):
 
 @triton.jit
 def norm_correction(value, mean, rstd, sums, column, inside, width, last):
-    """Return, for a tile, the part of a batch norm's gradient due to its statistics.
-
-    `value` is a tile of the norm's input; `sums` has the gradients of bias and weight.
-    """
+    """Return the part of a norm's gradient that flows through its statistics."""
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
     sum_grad = load_columns(sums, column, inside)
@@ -219,8 +216,8 @@ def normed_tile(
 ):  # fmt: skip
     """Load a tile of `h` and return `residual + ReLU(scale h + shift)` for it.
 
-    `NORMED`: apply norm and ReLU; `ADDS`: add the residual; `MASKED`: set the ReLU's
-    output to zero for padding rows. Elements outside of the tensor are zero.
+    `NORMED`: apply norm and ReLU; `ADDS`: add the residual; `MASKED`: zero padding
+    rows.
     """
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]

@@ -69,8 +69,6 @@ def cut_columns(width: int, most: int) -> Columns:
 
     >>> cut_columns(144, most=128)
     Columns(programs=1, wide=128, narrow=16, has_narrow=True)
-    >>> cut_columns(256, most=128)
-    Columns(programs=2, wide=128, narrow=16, has_narrow=False)
     """
     wide = min(most, max(LEAST, 2 ** (max(width, 1).bit_length() - 1)))
     programs, rest = divmod(width, wide)
@@ -132,9 +130,8 @@ def multiply(
 ):  # fmt: skip
     """Compute two tiles of `s @ matrix.T`, at the columns `wide` and `narrow`.
 
-    s is ReLU(scale h + shift) if `NORMED`, and otherwise h; it is never stored. The
-    second tile is zero unless `HAS_NARROW`. The product sums over `depth` columns, `K`
-    at a time. `MASKED` is as in `normed_tile`.
+    s is ReLU(scale h + shift) if `NORMED`, else h. The second tile is zero unless
+    `HAS_NARROW`. The product sums over `depth` columns, `K` at a time.
     """
     kind = h.dtype.element_ty
     of_wide = widened(tl.zeros([row.shape[0], wide.shape[0]], dtype=kind))
@@ -165,10 +162,7 @@ def multiply(
 
 @triton.jit
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
-    """Return the column indices of a program's wide tile and of its narrow tile.
-
-    Only the last program has a narrow tile; in others, its indices are masked out.
-    """
+    """Return the columns of a program's wide tile and of its narrow tile, if any."""
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)
     return wide, tl.where(program == programs - 1, narrow, width)
@@ -223,7 +217,6 @@ def _product(
     PADDED: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     WIDE: tl.constexpr, NARROW: tl.constexpr, HAS_NARROW: tl.constexpr,
 ):  # fmt: skip
-    """Compute one block of rows of the product, and its column statistics."""
     program, programs = tl.program_id(0), tl.num_programs(0)
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)
     part, count = tl.program_id(1), tl.num_programs(1)

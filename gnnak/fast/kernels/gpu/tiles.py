@@ -90,9 +90,8 @@ INT32 = 2**31
 def for_all_sizes(kernel: Callable[..., None]) -> Any:
     """Apply `triton.jit`, without specialising on arguments that vary between batches.
 
-    By default, Triton compiles separate versions for integers that are 1 or divisible
-    by 16, and for aligned pointers. For the arguments named in `COUNTS` and `INDICES`,
-    this would only cause recompilation in the middle of training.
+    Triton would recompile the kernel for integers that are 1 or divisible by 16, and
+    for aligned pointers, in the middle of training.
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     if interprets_triton():
@@ -112,7 +111,6 @@ class CachedKernel(JITFunction):
         self._versions: dict[tuple[Any, ...], Any] = {}
 
     def run(self, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
-        """Launch the kernel; if `warmup`, only compile it."""
         if warmup or len(args) != len(self._names):
             return super().run(*args, grid=grid, warmup=warmup, **options)
         device = args[0].get_device()
@@ -146,7 +144,6 @@ class CachedKernel(JITFunction):
         )
 
     def _divide(self, args: tuple[Any, ...]) -> None:
-        """Find which arguments are tensors, counts, or other numbers and constants."""
         are_tensors = [isinstance(value, Tensor) for value in args]
         places = list(enumerate(zip(are_tensors, self._names, strict=True)))
         rest = [(i, name in COUNTS) for i, (tensor, name) in places if not tensor]

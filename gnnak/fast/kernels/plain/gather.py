@@ -85,10 +85,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values`, [m, c], and of the table of each pool, [t, c].
-
-    Unless None, `centroids` has gradients to add to the roots' rows.
-    """
+    """Return the gradients of `values`, plus `centroids` if any, and of the tables."""
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []
     for grad, table, pool in zip(grads, tables, pools, strict=True):

@@ -75,8 +75,8 @@ def pair_sum(
 ) -> tuple[Tensor, Moments | None]:
     """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    r is the edge of the graph. If the states were multiplied by parts of a weight, this
-    is a Linear of the concatenated states. Only Triton returns column statistics.
+    If states were multiplied by parts of a weight, this is a Linear of all three
+    states.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)

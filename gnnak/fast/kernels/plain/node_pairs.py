@@ -45,10 +45,7 @@ def _products(
 
 
 def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Write the products of matrices of one size, [count, size, size, w], to `out`.
-
-    PyTorch's batched product of small matrices is slow on a CPU: add outer products.
-    """
+    """Write the products of matrices of one size, [count, size, size, w], to `out`."""
     size = left.size(1)
     if size > SMALL:
         product = left.permute(0, 3, 1, 2) @ right.permute(0, 3, 1, 2)

@@ -22,8 +22,8 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    In evaluation, and if there is only one real row, use the running statistics. Only
-    the Triton version reads `moments`, the column statistics of `h`.
+    With one real row, use running statistics. Only Triton reads `moments`, those of
+    `h`.
     """
     # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
@@ -87,8 +87,8 @@ def norm_backward(
 
     Let x = (h - mean) * rstd, and let N be the number of real rows. Then
 
-    grad_bias = sum(grad), grad_weight = sum(grad * x), grad_h = scale * (grad -
-    (grad_bias + x * grad_weight) / N).
+    grad_bias = sum(grad), grad_weight = sum(grad * x),
+    grad_h = scale * (grad - (grad_bias + x * grad_weight) / N).
 
     The term divided by N is left out in padding rows, and with running statistics.
     """
