@@ -97,9 +97,8 @@ class GraphLoader(HasEpochs):
     Attributes:
         dataset: The argument `graphs`. If this is a name, the `GraphStore` of the data
             set; if it is an iterator, a list of its graphs.
-        padded: Whether batches can have a padded form. They cannot have one with a
-            `Budget`, or if a field has neither one row per graph, nor one row per node,
-            nor one row per edge.
+        padded: Whether batches can have a padded form. This needs a fixed `batch_size`,
+            and fields with one row per graph, node or edge.
 
     >>> from torch_geometric.data import Data
     >>> ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.ones(3, 1))

@@ -71,23 +71,20 @@ class RootLoader(HasEpochs):
       list of node numbers, the position of the seed in `input_nodes`;
     - `batch`, in mode "scope" only: the number of the scope that each node is in.
 
-    In mode "shared" without `subgraphs`, a batch has only the edges that the search has
-    followed. All other batches have all edges between their nodes. With `subgraphs`, a
-    batch also has the field `subgraphs`, its rooted subgraphs. An uplifted model that
-    is called with the batch's `edge_index` uses them. In mode "shared", the subgraphs
-    of nodes found in the last $k$ hops would be incomplete. No seed needs these
-    subgraphs, so they consist of their root only.
+    A batch has all edges between its nodes; in mode "shared" without `subgraphs`, it
+    has only the edges that the search has followed. With `subgraphs`, a batch also has
+    the field `subgraphs`, its rooted subgraphs. An uplifted model that is called with
+    the batch's `edge_index` uses these subgraphs. In mode "shared", subgraphs of nodes
+    found in the last $k$ hops consist of their root only: no seed needs them.
 
-    Neighbours are sampled on the device of the batches, and the memory that a batch
-    needs does not depend on the size of the graph. The fields of the graph stay where
-    they are, for example in a memory-mapped NumPy file. The rows of a batch are
-    gathered from them; for batches on a GPU, this happens in a thread.
+    Neighbours are sampled on the device of the batches. The memory that a batch needs
+    does not depend on the size of the graph: the fields of the graph stay where they
+    are, for example in a memory-mapped NumPy file, and a batch gathers its rows.
 
     Each iteration is one epoch, with new samples, which depend only on `seed` and
     `epoch`. In distributed training (`torch.distributed`), each process gets its share
-    of the seeds of an epoch. As with `DistributedSampler`, a few seeds occur in two
-    processes if the seeds cannot be divided evenly. `shuffle` and the samples are the
-    same in all processes, so no call of `set_epoch` is needed.
+    of the seeds. A few seeds occur in two processes if the seeds cannot be divided
+    evenly. No call of `set_epoch` is needed.
 
     Args:
         data: A PyG `Data`, whose fields may be tensors or NumPy arrays; or a pair of a

@@ -115,7 +115,7 @@ class TrainingStep:
 
     For batches of a `GraphLoader` on a GPU, all of these lines except the loss are
     captured as CUDA graphs and replayed. With `padded_loss`, the loss is also captured.
-    The model then runs on a padded copy of a batch, but padding does not change the
+    A captured model runs on a padded copy of the batch, but padding does not change the
     results: BatchNorms ignore padding rows, and `loss` gets real rows only. On the
     first padded batch, the model's outputs, buffers and gradients with and without
     padding are compared. If they differ, or if the model cannot be captured, steps run
@@ -127,8 +127,7 @@ class TrainingStep:
             `edge_index`, `edge_attr`, `batch` and so on; see `call`.
         loss: `loss(output, batch)` returns the loss as a scalar tensor.
         optimizer: Updates the weights. Schedulers of the learning rate work as usual.
-        clip: Gradients are scaled so that the norm of all of them together is at most
-            this number. If None, they are not clipped.
+        clip: Largest norm of all gradients together. None means no clipping.
         call: `call(model, batch)` calls the model and returns its output, if the model
             cannot be called as above.
         autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, the
