@@ -107,8 +107,7 @@ def _edges(
 ):  # fmt: skip
     """Search the source of each incoming edge of a node copy in the copy's subgraph.
 
-    Without `WRITE`, write numbers of edges to `start`; else write edges from `start`
-    on.
+    Without `WRITE`, count edges in `start`; else write edges to `ends` and `edge`.
     """
     copy = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = copy < copies

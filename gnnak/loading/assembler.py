@@ -220,7 +220,7 @@ class Assembled(NamedTuple):
     item: Item
     """The batch; it has padding only if `Padder.both` is False."""
     padded: Item | None
-    """The padded form of the batch; None if the padded form is not needed."""
+    """The padded form of the batch; None if it is not needed."""
     edges: Tensor | None
     """A copy of the edges of a batch with subgraphs, if the loader needs one."""
 

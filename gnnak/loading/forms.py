@@ -210,8 +210,8 @@ class PaddedForm:
 class Unpadded:
     """Computes the padded form of a PyG batch when it is needed.
 
-    Refers to no tensor with a row per node, edge or graph, so that their memory can be
-    freed. `axes` maps each field to the axis of its rows, or None without padding.
+    Refers to no tensor with a row per node, edge or graph, so that a batch's memory can
+    be freed. `axes` maps each field to the axis of its rows, or None without padding.
     """
 
     def __init__(

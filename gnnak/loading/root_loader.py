@@ -309,7 +309,7 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 
 
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
-    """Find the neighbours along outgoing edges; `backwards` in undirected graphs."""
+    """Return the neighbours along outgoing edges; `backwards` if they are equal."""
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
 

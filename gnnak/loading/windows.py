@@ -19,8 +19,8 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
-"""The axes of a window, such as "graphs" and "nodes"; "fillings" is that of the nonzero
-entries of `Filling`. On each axis, the rows of a batch are consecutive."""
+"""The axes of a window, such as "graphs" and "nodes". The axis "fillings" has the
+nonzero entries of `Filling`. On each axis, the rows of a batch are consecutive."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +344,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return int64 tensors: a dict for graphs and, if any, one for subgraphs."""
+    """Return a window's int64 tensors: a dict for graphs, and one for subgraphs."""
     batch, whole = window.batch, window.subgraphs
     fields = {
         ("graphs", "edge_index"): Field(batch.edge_index, "edges", "nodes", "edges"),

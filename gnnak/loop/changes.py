@@ -93,7 +93,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and of its numbers; empty without numbers."""
+    """Return the places of a container and its numbers; no places without numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -152,8 +152,8 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether the model or autocast has changed since the last call.
 
-        If `quick`, miss new modules; else ignore new addresses of buffers, as some
-        modules replace their buffers in each call.
+        If `quick`, new modules may be missed. If not, new addresses of buffers are
+        ignored, because some modules replace their buffers in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -313,7 +313,7 @@ class StoredTensors:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of all attributes and, of dicts, of all entries."""
+    """Yield (name, value) of each attribute or, if it is a dict, of each entry."""
     for name, value in vars(module).items():
         if name in OF_LIBRARIES:
             continue

@@ -49,7 +49,7 @@ MOST_CHANGES = 4
 """How often Python numbers in the model, such as `dropout.p`, may change between steps.
 After more changes, steps are no longer captured."""
 MOST_CAPTURED = 4
-"""Largest number of captured models in memory, one per loader and kind of batch
+"""Largest number of captured models in memory, one per loader and set of batch
 fields."""
 
 
@@ -487,7 +487,7 @@ def check_choices(
 
 
 def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor, or raise `OptionError` if it is not valid."""
+    """Return the loss, one number with a gradient, or raise `OptionError`."""
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")

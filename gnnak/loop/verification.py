@@ -256,9 +256,9 @@ def _is_plain(weight: Tensor) -> bool:
 
 GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 """Per dtype, a factor t: padding may change a gradient by t * (its norm +
-`GRADIENT_FLOOR` * norm of all gradients). It is larger than for outputs, because
-rounding changes the sign of some inputs of ReLUs. For other dtypes, and with autocast,
-only NaN and infinity count as changes."""
+`GRADIENT_FLOOR` * norm of all gradients). The factors are larger than for outputs,
+because rounding changes the sign of some inputs of ReLUs. For other dtypes, and with
+autocast, only NaN and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
 """See `GRADIENT_TOLERANCES`. Some gradients, such as the gradient of a bias before a
 BatchNorm, are zero up to rounding errors."""
@@ -278,7 +278,7 @@ class GradientComparison:
         self._of_outputs: list[Tensor] | None = None
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Call the model by `run`; return outputs, and gradients of a weighted sum."""
+        """Call `run`; return the outputs, and the gradients of their weighted sum."""
         with torch.enable_grad():
             outputs = run()
             tensors = (out for out in tree_leaves(outputs) if isinstance(out, Tensor))

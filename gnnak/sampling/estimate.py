@@ -110,7 +110,7 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the rows of the nodes one step farther away from the sampled roots."""
+    """Compute the rows of `Filling` for nodes one step farther from sampled roots."""
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

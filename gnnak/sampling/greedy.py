@@ -19,8 +19,8 @@ whose root has the lowest node number."""
 Score = Callable[[Tensor, Tensor], Tensor]
 """`score(covered, last)` returns an integer for each subgraph, [s]; the subgraph with
 the highest score is sampled next. `covered`, [n], counts the sampled subgraphs that
-contain each node. `last`, [num_components], is the last step's root in each component,
-or -1."""
+contain each node. `last`, [num_components], is the root that the last step has sampled
+in each component, or -1."""
 
 
 def sample_greedily(
@@ -31,9 +31,10 @@ def sample_greedily(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample the subgraph with the highest score, until nodes are covered; mask, [s].
+    """Sample the subgraph with the highest score, until all nodes are covered.
 
-    Each step samples one subgraph in each connected component, the first by `rank`.
+    Each step samples one subgraph per connected component; the first step's score is
+    `rank`, [s]. Returns a boolean mask of the sampled subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -248,9 +249,9 @@ def set_cover_roots(
 
 
 class _LeastCovered:
-    """Scores each subgraph by its marked nodes, which are the least-covered nodes.
+    """Scores each subgraph by the number of its marked nodes.
 
-    When sampled subgraphs contain all marked nodes, the next nodes are marked.
+    The least-covered nodes are marked. When no mark is left, nodes are marked anew.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
@@ -270,7 +271,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark nodes of a sampled subgraph; return whether others were marked."""
+        """Unmark nodes of a sampled subgraph; return whether new nodes were marked."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

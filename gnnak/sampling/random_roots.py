@@ -53,7 +53,7 @@ def random_roots(
     min_coverage: int,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until all nodes are covered; mask, [s]."""
+    """Sample subgraphs in random order until all nodes are covered; return a mask."""
     held, component = plan.held, plan.component
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     rank = random_order(subgraphs, generator)

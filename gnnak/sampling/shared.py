@@ -156,8 +156,8 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; otherwise, cache a new graph.
 
-        A comparison synchronises with a GPU. So during a capture, and if this forward
-        pass has `compared` edges before, an edge tensor counts as equal if it was not
+        Comparing edges synchronises with a GPU. So during a capture, and if this
+        forward pass has `compared` edges before, the same tensor counts as equal until
         written to.
         """
         graph = self._graph
@@ -210,7 +210,7 @@ class ThreadState(threading.local):
 
     @property
     def is_recomputing(self) -> bool:
-        """Whether activation checkpointing calls a layer again, but not the model."""
+        """Whether activation checkpointing recomputes a layer, not the whole model."""
         task = backward_task()
         return task is not None and not (self.in_model and self.task == task)
 
@@ -244,7 +244,7 @@ class SharedSubgraphs:
     def begin_call(
         self, _: object, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]] | None:
-        """Forward pre-hook of the model: begin a pass, and take out `subgraphs`."""
+        """Forward pre-hook: begin a pass; remove `subgraphs` from the arguments."""
         if "subgraphs" not in kwargs:
             self.begin_pass()
             return None
@@ -402,7 +402,7 @@ class SharedSubgraphs:
         return graph.sampled
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
-        """Return the random subgraphs that this recomputed layer used at first."""
+        """Return the random subgraphs that the recomputed layer used before."""
         sample = self._replay.find((draw_ticket(edge_index.device), graph.fingerprint))
         if sample is None:
             raise SubgraphError(

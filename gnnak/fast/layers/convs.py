@@ -236,7 +236,7 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv to node copies along `links`, or if None, along the edges inside."""
+    """Apply a conv to node copies, along `links` or along the edges of subgraphs."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -266,7 +266,7 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return a tensor with the width and dtype of edge states, or `NotImplemented`."""
+    """Return any tensor like the encoded edge states, to check a conv in advance."""
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
         return edge_attr if conv.reads_edges else None

@@ -193,7 +193,7 @@ def lifted_gine_sum(
 ) -> tuple[Tensor, list[Tensor]]:
     """Return `plain.messages` of the states that `plain.lift` computes, [m, w].
 
-    Unless None, `linears` map `table` to the embeddings, and to gates to return.
+    Unless None, `linears` map `table` to embeddings and to gates, which are returned.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(

@@ -58,7 +58,7 @@ class TwoLinears(NamedTuple):
     """The Linears and the norm of an MLP made of Linear, norm, ReLU, Linear."""
 
     first: nn.Linear
-    """The first Linear has no bias."""
+    """The Linear before the norm, without a bias."""
     norm: BatchNorm
     second: nn.Linear
 
@@ -125,7 +125,8 @@ class Recompute(NamedTuple):
     """How to recompute a tensor in the backward pass, instead of saving it."""
 
     function: TensorFunction
-    """Maps `saved` to the tensor. Must not refer to the tensor, so that it is freed."""
+    """Maps `saved` to the tensor. Must not refer to the tensor, whose memory is
+    freed."""
     saved: tuple[Tensor | None, ...]
     owned: bool = False
     """Whether the caller may overwrite the tensor, since nothing reads it later."""
@@ -195,7 +196,7 @@ def with_unit_stride(rows: Tensor) -> Tensor:
 
 
 def distinct_rows(e: Tensor | None) -> Tensor | None:
-    """Return edge states; if all rows are the same memory, return one row, [1, w]."""
+    """Return edge states. If `e` is one expanded row, return only this row, [1, w]."""
     return e if e is None or e.dim() < 2 or e.stride(0) != 0 else e[:1]
 
 

@@ -91,7 +91,7 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return a layer's weight-only terms; in a `call_of` block, compute all layers'."""
+    """Return a layer's weight-only terms; a `call_of` block computes all at once."""
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if call is None or hooks is not None:

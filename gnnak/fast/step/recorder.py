@@ -33,8 +33,8 @@ _capturing = RLock()
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    No graph reads what another graph, or an earlier replay, wrote there. `peak_bytes`
-    is the growth of memory in the last warm-up before the first capture.
+    No graph reads what another graph, or an earlier replay, wrote to the pool.
+    `peak_bytes` is the growth of memory in the last warm-up before the first capture.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []

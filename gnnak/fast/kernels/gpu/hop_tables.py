@@ -87,9 +87,10 @@ def _tables(
     out_3, out_4, size, inner, first, last,
     ADDED: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute columns of one table; the first has `first`, others have `last` columns.
+    """Compute some columns of one table.
 
-    `ADDED` is 1 if the first Linear has no bias and no sigmoid, and 0 otherwise.
+    The first table has `first` columns, all others have `last` columns. `ADDED` is 1 if
+    the first Linear has no bias and no sigmoid, and 0 otherwise.
     """
     which = tl.program_id(1)
     gated = which >= ADDED

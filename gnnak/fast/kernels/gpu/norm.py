@@ -329,7 +329,7 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Write the gradient of `h`, [m, c], to `into`, and the ReLU to `s` if not None."""
+    """Write the gradient of `h`, [m, c], to `into`, and the ReLU's output to `s`."""
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
         grad, h, h.stride(0), *k[:4], sums,

@@ -294,7 +294,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of s, [m, c], and of the norm's bias and weight, [2, c]."""
+    """Return gradients of the Linear's input, [m, c], and of the norm, [2, c]."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)
@@ -320,7 +320,7 @@ def _product_to_rows(
     ADDS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a block of the gradient of s, and partial gradients of the norm."""
+    """Compute a block of the Linear's input gradient; add up gradients of the norm."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width
     scale_ = load_columns(scale, column, inside)

@@ -22,8 +22,8 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    With one real row, use running statistics. Only Triton reads `moments`, those of
-    `h`.
+    With one real row, use running statistics. Only Triton reads `moments`, the
+    statistics of `h`.
     """
     # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
@@ -105,7 +105,7 @@ def norm_backward(
 
 
 def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean and biased variance of the real rows, [c], and their number, or 1."""
+    """Return mean and variance of the real rows, [c], and their number (at least 1)."""
     h = h.to(torch.promote_types(h.dtype, torch.float))
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
