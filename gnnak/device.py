@@ -17,7 +17,8 @@ _lock = Lock()
 
 class OwnStreams(NamedTuple):
     prefetch: torch.cuda.Stream
-    """Prefetching threads assemble batches on this stream."""
+    """Shared by all prefetching threads, since PyTorch reuses freed memory per
+    stream."""
     capture: torch.cuda.Stream
     """CUDA graphs are captured on this stream."""
     side: tuple[torch.cuda.Stream, ...]

@@ -177,7 +177,7 @@ class PaddedForm:
     changes) and axis, such as "nodes", all at the time of padding."""
     padder: Padder
     is_copy: bool = False
-    """Whether padded tensors have memory of their own; if not, the batch views them."""
+    """Whether padded tensors have memory of their own. If not, the batch has views."""
 
     def pad_to_largest(self) -> None:
         """Pad the next batches to the largest shape, so that it is captured first."""

@@ -170,7 +170,8 @@ class HasEpochs:
 class BatchSampler(BatchOrder):
     """Chooses the batches of `gnnak train`: `batch_size` graphs over all processes.
 
-    A last batch with fewer than two graphs per process is merged into the batch before.
+    A last batch with fewer than two graphs per process is merged into the batch before,
+    because BatchNorm cannot normalise a single graph.
     """
 
     def __init__(

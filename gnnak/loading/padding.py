@@ -159,7 +159,8 @@ class Joint(Generic[Key]):
 
     Padding indices are spread evenly over the padding rows. CSR row pointers are padded
     with empty groups, except that the last graph has all padding nodes. `sizes` has,
-    for each axis, the number of rows of each batch with padding.
+    for each axis, the number of rows of each batch with padding; later batches are left
+    out.
     """
 
     memory: Tensor

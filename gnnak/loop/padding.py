@@ -103,10 +103,11 @@ def _is_index(value: object) -> bool:
 class IgnorePadding(TorchFunctionMode):
     """Context manager: run a model on a padded batch so that it ignores padding.
 
-    BatchNorms in training ignore padding rows. Padding indices that the model computes
-    are clamped to the size of the table. `batch.max()` does not synchronise. With
-    `disturb`, padding rows get other values after each Linear, embedding and BatchNorm,
-    so that an operation that mixes them with real rows is noticed.
+    BatchNorms in training ignore padding rows. If the model computes indices of a
+    table, those in padding rows are clamped to its size. `batch.max()` does not
+    synchronise. With `disturb`, padding rows get other values after each Linear,
+    embedding and BatchNorm, so that an operation that mixes them with real rows is
+    noticed.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:
@@ -144,7 +145,7 @@ class IgnorePadding(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _valid_index(self, index: Tensor, size: int) -> Tensor:
-        """Clamp the padding rows of `index` to 0..size-1, the range of a table."""
+        """Clamp the padding rows of `index` to 0..size-1; `size` is that of a table."""
         found = self.rows.get(index.size(0)) if index.dim() else None
         if found is None or size < 1 or index.data_ptr() in self._fields:
             return index

@@ -167,7 +167,6 @@ class SavedBuffers:
         return found, [place.new_values() for place in self._places]
 
     def replaced(self) -> tuple[nn.Module, str] | None:
-        """Return the module and the name of the first replaced buffer, or None."""
         found = (p for p in self._places if p.is_replaced())
         return next(((place.module, place.name) for place in found), None)
 
@@ -278,7 +277,7 @@ class GradientComparison:
         self._of_outputs: list[Tensor] | None = None
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Call `run`; return the outputs, and the gradients of their weighted sum."""
+        """Call `run`; return outputs and the gradients of a weighted sum of outputs."""
         with torch.enable_grad():
             outputs = run()
             tensors = (out for out in tree_leaves(outputs) if isinstance(out, Tensor))

@@ -72,7 +72,6 @@ class CachedPlans:
     """The tensors `Plan.distances.hop` of all graphs, concatenated; None if a plan has
     no distances."""
     largest: int
-    """Number of nodes of the largest connected component."""
 
     @cached_property
     def component_ptr(self) -> Tensor:

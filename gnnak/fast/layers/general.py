@@ -172,7 +172,6 @@ class Copies(NamedTuple):
     """How to compute the states of node copies from node states and embeddings."""
 
     node: Tensor
-    """[m]: the node of each node copy."""
     rows: Tensor
     """[m]: for each node copy, its row of the table of embeddings."""
     by_node: Groups

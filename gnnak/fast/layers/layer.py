@@ -254,7 +254,6 @@ def can_fuse_stack(
 
 
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
-    """Return whether a base GNN is a `Stack` whose convs and norms can all be fused."""
     if type(gnn) is not Stack:
         return False
     known = all(type(conv) in CONVS and not is_changed(conv) for conv in gnn.convs)

@@ -74,8 +74,8 @@ class WeightProducts(NamedTuple):
     """The weight-only terms of a GNN-AK layer with MLPs before its pools.
 
     The Linear `project` maps the states s of the base GNN to P s + b. Let W be the
-    stacked weights of the first Linears of all MLPs. One Linear replaces `project` and
-    all these first Linears: W (P s + b) = (W P) s + W b.
+    stacked weights of the first Linears, without bias, of all MLPs. One Linear replaces
+    `project` and all these first Linears: W (P s + b) = (W P) s + W b.
     """
 
     matrix: Tensor
@@ -91,7 +91,10 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return a layer's weight-only terms; a `call_of` block computes all at once."""
+    """Return the weight-only terms of one layer.
+
+    A `call_of` block without activation checkpointing computes and caches all layers'.
+    """
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if call is None or hooks is not None:

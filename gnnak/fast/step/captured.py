@@ -22,7 +22,6 @@ from gnnak.optional import has_triton
 SYNCHRONISING_CONVS = (GCNConv, GATConv)
 """PyG convs whose forward pass synchronises, to count self loops."""
 Step = Callable[[Item], Tensor]
-"""Trains on one item (a batch) and returns the detached loss."""
 FIRST_WARM_UP, WARM_UP = 3, 1
 """Number of uncaptured steps before the first capture, and before each later one."""
 

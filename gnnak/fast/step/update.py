@@ -54,9 +54,9 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
 VARYING = ("params", "lr", "capturable", "fused")
 """Options of a parameter group that may change between replays of an update."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-"""Optimisers whose captured steps use `fused=True`, unless the user has set `foreach`
-or `fused`. Otherwise, captured steps of Adam would need two kernels per weight, and SGD
-would read the learning rate on the CPU."""
+"""Optimisers whose captured steps are fused, unless the user has set `foreach` or
+`fused`. Otherwise, Adam would need two kernels per weight, and SGD would read the
+learning rate on the CPU."""
 
 
 class CapturedUpdate:

@@ -57,7 +57,6 @@ def _grid(first: int, last: int, tables: int) -> tuple[int, int]:
 
 
 def _tile(d: Tensor) -> tuple[int, int]:
-    """Return the height and the width of a tile for all of `d`; each is at least 16."""
     return max(16, next_power_of_2(d.size(0))), max(16, next_power_of_2(d.size(1)))
 
 

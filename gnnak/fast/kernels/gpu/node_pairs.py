@@ -45,8 +45,7 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
     """Find the nodes and columns of this program's tile, and their masks.
 
-    Also return, for each node, the row of its first pair, its index in its graph, and
-    the number of nodes of its graph; last, the largest of these numbers.
+    Also return each node's first pair, index in its graph and size of its graph.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -156,8 +155,7 @@ def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
     """Find this program's tile: rows i, columns k and some channels of one graph.
 
-    Returns the number of nodes n of the graph, i, k and the channels; then the offsets
-    of entries (0, 0) and (i, k) of the graph's matrix in a tensor [p, w].
+    Returns the graph's number of nodes, i, k, channels, offsets of (0, 0) and (i, k).
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]

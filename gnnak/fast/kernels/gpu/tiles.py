@@ -166,7 +166,6 @@ def _launch(
 
 
 def _is_set(hook: Any) -> bool:
-    """Return whether a hook of Triton is set: a function, or a chain of functions."""
     return hook is not None and bool(getattr(hook, "calls", True))
 
 

@@ -1,4 +1,4 @@
-"""Gathers, segment sums, gated sums and tables of distances: the PyTorch reference."""
+"""Gathers, segment sums, gated sums and hop tables: the PyTorch reference."""
 
 from collections.abc import Sequence
 
