@@ -17,8 +17,7 @@ _lock = Lock()
 
 class OwnStreams(NamedTuple):
     prefetch: torch.cuda.Stream
-    """Shared by all prefetching threads, since PyTorch reuses freed memory per
-    stream."""
+    """Shared by prefetching threads, since PyTorch reuses memory within a stream."""
     capture: torch.cuda.Stream
     """CUDA graphs are captured on this stream."""
     side: tuple[torch.cuda.Stream, ...]

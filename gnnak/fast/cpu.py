@@ -39,8 +39,7 @@ class Ones(NamedTuple):
     columns: Tensor
     """[q]: the column of each of the q ones, sorted by row."""
     ptr: Tensor | None = None
-    """[r + 1]: where each row begins in `columns`. None if each row has exactly one
-    1."""
+    """[r + 1]: where each row begins in `columns`; None if each row has one 1."""
 
     @property
     def num_rows(self) -> int:

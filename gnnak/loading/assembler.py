@@ -40,8 +40,7 @@ MAX_FACTOR = 4
 EXTRACTION_FACTOR = 8
 """The memory budget is multiplied by this factor if subgraphs are not cached."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""Least share of all node copies and edge copies that SubgraphDrop is assumed to
-sample."""
+"""Least share of node copies and edge copies that SubgraphDrop is assumed to sample."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24

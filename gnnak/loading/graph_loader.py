@@ -60,8 +60,7 @@ class GraphLoader(HasEpochs):
     over graphs. On a GPU, several batches are assembled at once, and prefetched. A
     batch is a PyG `Batch` with all fields of the graphs. With `subgraphs`, the rooted
     subgraphs of a batch are in its field `subgraphs`. An uplifted model or a network
-    that is called with the batch's `edge_index` uses these subgraphs, and extracts
-    none.
+    that is called with the batch's `edge_index` uses these subgraphs.
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
     the number of the epoch, which can be set: `loader.epoch = 3`. In distributed
@@ -74,8 +73,7 @@ class GraphLoader(HasEpochs):
             "zinc/train". The `transform` of a PyG data set is applied once, when the
             graphs are read, and not anew in each epoch.
         batch_size: Number of graphs per batch; or a `Budget`, which limits the number
-            of nodes or node copies (a node as it occurs in one rooted subgraph) of a
-            batch.
+            of nodes or node copies (nodes as they occur in rooted subgraphs).
         shuffle: Whether the graphs are in a random order, a new one in each epoch.
         device: The device of the batches. If None, the device of the graphs.
         subgraphs: Extracts the rooted subgraphs, for example `EgoNets(3)`. If None,

@@ -44,8 +44,7 @@ class Item:
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name, such as positions of nodes."""
     sizes: dict[str, int] | None = None
-    """The numbers of real graphs, nodes and so on, on the host; None without
-    padding."""
+    """The numbers of real graphs, nodes and so on, on the host; None if not padded."""
     positions: list[int] | None = None
     """Positions of the batch's graphs in the store; None if they are not known."""
     rows: Tensor | None = None

@@ -23,8 +23,7 @@ class Budget:
     """The largest number of nodes, node copies or both that a batch may have.
 
     A node copy is a node as it occurs in one rooted subgraph. Batches with a budget
-    take about the same time and memory, while batches with a fixed number of graphs
-    vary.
+    vary less in time and memory than batches with a fixed number of graphs.
 
     >>> Budget(nodes=3000)
     Budget(nodes=3000, copies=None)

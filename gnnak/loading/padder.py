@@ -59,8 +59,9 @@ def _rounded(rows: int) -> int:
 class Shapes:
     """The shapes that batches are padded to: a largest one and a few smaller ones.
 
-    The largest shape grows when a batch does not fit. The next few batches are then
-    padded to the largest shape, so that its training step is captured first.
+    The largest shape grows when a batch does not fit, and never shrinks. The next few
+    batches are then padded to the largest shape, so that its training step is captured
+    first. The smaller shapes are chosen once, after the first few batches.
     """
 
     def __init__(self, distinct: bool = False) -> None:

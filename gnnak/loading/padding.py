@@ -21,7 +21,7 @@ class Field:
     """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers": the r
     entries of all batches."""
     axis: str
-    """The axis of the entries, such as "nodes"; for CSR row pointers, that of the
+    """The axis of the entries, such as "nodes"; for row pointers, that of the
     groups."""
     refers_to: str | None = None
     """The axis that the values index, such as "graphs"; for CSR row pointers, the axis
@@ -159,7 +159,7 @@ class Joint(Generic[Key]):
 
     Padding indices are spread evenly over the padding rows. CSR row pointers are padded
     with empty groups, except that the last graph has all padding nodes. `sizes` has,
-    for each axis, the number of rows of each batch with padding; later batches are left
+    for each axis, the padded number of rows of each batch; further batches are left
     out.
     """
 

@@ -53,8 +53,7 @@ class RootLoader(HasEpochs):
     - $kL$ hops for a model that is uplifted with `EgoNets(k)` and without the context
       encoding, since a layer reads the states of all nodes in the subgraph of a root;
     - $2kL$ hops with the context encoding: the context of a node also needs the
-      subgraphs of all roots that are at most $k$ hops away in the direction of the
-      edges.
+      subgraphs of all roots at most $k$ hops away in the direction of the edges.
 
     In mode "shared", the seeds share one neighbourhood, which is sampled as in PyG's
     `NeighborLoader`. In mode "scope", each seed has a sampled neighbourhood of its own,
@@ -103,8 +102,7 @@ class RootLoader(HasEpochs):
             If -1 or None, all neighbours are taken. If a list, it has one number per
             hop and determines the number of hops, so leave out `num_layers`.
         subgraphs: Extracts the rooted subgraphs of a batch, for example `EgoNets(2)`;
-            give the extractor of the uplifted model. If None, batches have no
-            subgraphs.
+            give the extractor of the uplifted model. None means no subgraphs.
         context: Whether the uplifted model uses the context encoding.
         drop_last: Whether to leave out a last batch that is smaller than the others.
         device: The device of the batches and of the search; the edges are copied to it

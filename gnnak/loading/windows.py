@@ -243,8 +243,7 @@ SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Groupings of the nonzero entries of `Filling` by row, a node, and by column, a
-subgraph."""
+"""Groupings of the entries of `Filling` by row, a node, and by column, a subgraph."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:

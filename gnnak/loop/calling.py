@@ -1,4 +1,4 @@
-"""Call any model with a PyG batch, and cast its weights for autocast."""
+"""Call any model with a PyG batch, and cast the model's weights for autocast."""
 
 from collections.abc import Callable
 from inspect import Parameter
@@ -129,8 +129,7 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""Classes whose weights are cast together; their subclasses may change weights before
-use."""
+"""Classes whose weights are cast together. Subclasses may change weights before use."""
 
 
 class CastTogether(TorchFunctionMode):

@@ -106,8 +106,7 @@ class IgnorePadding(TorchFunctionMode):
     BatchNorms in training ignore padding rows. If the model computes indices of a
     table, those in padding rows are clamped to its size. `batch.max()` does not
     synchronise. With `disturb`, padding rows get other values after each Linear,
-    embedding and BatchNorm, so that an operation that mixes them with real rows is
-    noticed.
+    embedding and BatchNorm, to find operations that mix them with real rows.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:
@@ -145,7 +144,7 @@ class IgnorePadding(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _valid_index(self, index: Tensor, size: int) -> Tensor:
-        """Clamp the padding rows of `index` to 0..size-1; `size` is that of a table."""
+        """Clamp the padding rows of `index` to 0..size-1, the indices of a table."""
         found = self.rows.get(index.size(0)) if index.dim() else None
         if found is None or size < 1 or index.data_ptr() in self._fields:
             return index

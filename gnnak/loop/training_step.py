@@ -49,8 +49,7 @@ MOST_CHANGES = 4
 """How often Python numbers in the model, such as `dropout.p`, may change between steps.
 After more changes, steps are no longer captured."""
 MOST_CAPTURED = 4
-"""Largest number of captured models in memory, one per loader and set of batch
-fields."""
+"""Largest number of captured models in memory; each loader needs its own."""
 
 
 @dataclass
@@ -248,9 +247,8 @@ class TrainingStep:
     ) -> tuple[Captured, Item, Tensor | None] | None:
         """Return what a captured step needs, or None if this step is not captured.
 
-        Returns the captured model, the padded batch, and a flag on the device that
-        tells whether `edge_index` is unchanged; the flag is None without rooted
-        subgraphs.
+        Returns the captured model, the padded batch, and a flag on the device: whether
+        `edge_index` is unchanged. The flag is None without rooted subgraphs.
         """
         if self.reason is not None or not self.capture:
             return None

@@ -108,8 +108,7 @@ class _Place:
     tensor: Tensor | None
     """The buffer; None if it is registered as None."""
     memory: Tensor | None
-    """Shares the buffer's memory, in case a call of the model replaces
-    `buffer.data`."""
+    """Shares the buffer's memory, in case a model's call replaces `buffer.data`."""
     copy: Tensor | None
     """A copy of the buffer's values, on the host to save GPU memory."""
     has_gradient: bool
@@ -319,13 +318,11 @@ class GradientComparison:
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 """Per dtype, a factor t: padding may change an output by t * (size + `FLOOR`). The size
 is the largest absolute value in the output or, in a matrix, in the column. A complex
-dtype has the factor of its real parts; other dtypes and autocast have
-`HALF_TOLERANCE`."""
+dtype has the factor of its real parts; other dtypes and autocast: `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
-"""See `TOLERANCES`. Small outputs may be differences of larger values, which have
-rounding errors."""
+"""See `TOLERANCES`. Small outputs may be differences of larger, rounded values."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200

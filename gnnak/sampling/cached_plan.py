@@ -63,14 +63,12 @@ class CachedPlans:
     sizes: Tensor
     """[components of all graphs], int64: number of nodes of each component."""
     nodes: Tensor
-    """[5, n] or [7, n], int32: `component`, `by_component.order`, `held`, `near.start`
-    and `near.count` of `Plan`; with distances, also `distances.start` and
-    `distances.place`."""
+    """[5, n] or [7, n], int32: `component`, `by_component.order`, `held`, `near.start`,
+    `near.count` and, if not None, `distances.start` and `distances.place` of `Plan`."""
     near: Tensor
     """The tensors `Plan.near.place` of all graphs, concatenated."""
     hop: Tensor | None
-    """The tensors `Plan.distances.hop` of all graphs, concatenated; None if a plan has
-    no distances."""
+    """The tensors `Plan.distances.hop` of all graphs, concatenated, or None."""
     largest: int
 
     @cached_property

@@ -156,8 +156,8 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; otherwise, cache a new graph.
 
-        Comparing edges synchronises with a GPU. So during a capture, and if this
-        forward pass has `compared` edges before, the same tensor counts as equal until
+        Comparing edges synchronises with a GPU. During a capture, and if the forward
+        pass has `compared` the edges before, the same tensor counts as equal until
         written to.
         """
         graph = self._graph

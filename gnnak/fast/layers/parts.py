@@ -125,14 +125,12 @@ class Recompute(NamedTuple):
     """How to recompute a tensor in the backward pass, instead of saving it."""
 
     function: TensorFunction
-    """Maps `saved` to the tensor. Must not refer to the tensor, whose memory is
-    freed."""
+    """Maps `saved` to the tensor. Keeps no reference to it, so that it is freed."""
     saved: tuple[Tensor | None, ...]
     owned: bool = False
     """Whether the caller may overwrite the tensor, since nothing reads it later."""
     uncached: TensorFunction | None = None
-    """Like `function`, but caches nothing; for callers that cache the result.
-    Optional."""
+    """`function` without a cache, for callers that cache the result; may be None."""
 
 
 class Rows(NamedTuple):

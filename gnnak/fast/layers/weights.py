@@ -86,7 +86,7 @@ class WeightProducts(NamedTuple):
     """[t, c]: the gates of each encoding that has gates, except gates in `centroid`."""
     centroid: Tensor | None
     """[c, w + 4]: maps the roots' states, with `BIAS_COLUMN` appended, to the centroid
-    encoding: [P, b, b, b, b], times the gate if there is one. None if `project` is the
+    encoding: [P, b, b, b, b], times the gate if any. None if `project` is the
     identity."""
 
 

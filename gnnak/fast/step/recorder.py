@@ -38,8 +38,7 @@ class GraphRecorder:
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
-    """The graphs of failed captures. PyTorch may refer to them, so they are never
-    freed."""
+    """The graphs of failed captures; never freed, since PyTorch may refer to them."""
 
     def __init__(self, device: torch.device) -> None:
         self.stream = own_streams(device).capture

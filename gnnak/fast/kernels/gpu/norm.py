@@ -216,8 +216,7 @@ def normed_tile(
 ):  # fmt: skip
     """Load a tile of `h` and return `residual + ReLU(scale h + shift)` for it.
 
-    `NORMED`: apply norm and ReLU; `ADDS`: add the residual; `MASKED`: zero padding
-    rows.
+    `NORMED`: apply norm and ReLU; `ADDS`: add residual; `MASKED`: zero padding rows.
     """
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]

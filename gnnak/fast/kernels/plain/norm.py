@@ -22,8 +22,7 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    With one real row, use running statistics. Only Triton reads the statistics
-    `moments`.
+    With one real row, use running statistics. Only the Triton version uses `moments`.
     """
     # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
