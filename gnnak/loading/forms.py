@@ -211,7 +211,8 @@ class Unpadded:
     """Computes the padded form of a PyG batch when it is needed.
 
     Refers to no tensor with a row per node, edge or graph, so that a batch's memory can
-    be freed. `axes` maps each field to the axis of its rows, or None without padding.
+    be freed. `axes` maps each field to the axis of its rows, or to None if the field
+    cannot be padded.
     """
 
     def __init__(

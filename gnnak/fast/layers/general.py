@@ -93,7 +93,7 @@ def _compute(
 def hop_weights(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor, HopLinears] | None:
-    """Return hop embeddings, [t, h], and Linears; None if no kernel supports them."""
+    """Return hop embeddings, [t, h], and their Linears; None if no kernel can run."""
     table = layer.hop_table
     if table is None or has_hooks(table):
         return None
