@@ -26,9 +26,8 @@ EVALUATION_FACTOR = 4
 class GraphData(LightningDataModule):
     """Batches for training, validation and test, assembled on the device.
 
-    All graphs are moved to the device once, before training. If `padded` is True,
-    training batches are padded to a few fixed shapes, so that steps can be captured as
-    CUDA graphs; runs of several processes ignore `padded`.
+    If `padded` is True, training batches are padded to a few fixed shapes, so that
+    steps can be captured; runs of several processes ignore `padded`.
     """
 
     def __init__(
@@ -82,11 +81,7 @@ class GraphData(LightningDataModule):
         return self._training
 
     def _epoch(self) -> int:
-        """Return the number of the epoch whose batches are needed next.
-
-        `trainer.current_epoch` is one too small when a resumed run loads its first
-        batches.
-        """
+        """Return the epoch of the next batches, also in a run that was just resumed."""
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
         return progress.processed

@@ -72,9 +72,7 @@ def _finite(score: float) -> float | None:
 
 
 def with_metric(info: DatasetInfo, name: str | None) -> DatasetInfo:
-    """Return `info` with the metric `name`, which must fit the task.
-
-    If `name` is None, `info` does not change.
+    """Return `info` with the metric `name`, unless `name` is None.
 
     >>> from gnnak.datasets import find_entry
     >>> with_metric(find_entry("zinc").info, "r2").metric

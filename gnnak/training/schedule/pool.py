@@ -33,8 +33,8 @@ from gnnak.training.records.results import environment
 from gnnak.training.schedule.queue import Job, Queue, Task, Work
 
 PROGRAM = "nvidia-cuda-mps-control"
-"""The program that starts and ends NVIDIA's multi-process service (MPS), which lets
-processes share a GPU; it comes with NVIDIA's driver."""
+"""Starts and ends NVIDIA's multi-process service (MPS), which lets processes share a
+GPU."""
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 """Environment variables by which processes find MPS."""
 WAIT_SECONDS = 20
@@ -129,10 +129,7 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Main loop of a worker: do the jobs from `connection` until None arrives.
-
-    The pool stops a run by SIGTERM, so that it writes a checkpoint.
-    """
+    """Main loop of a worker: do the jobs from `connection` until None arrives."""
     follow_main()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(threads)

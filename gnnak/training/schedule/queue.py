@@ -54,11 +54,9 @@ class Task:
 class Queue:
     """The tasks that wait for a worker.
 
-    The longest task starts first. If time is too short for all tasks, the shortest
-    starts first, so that many get done. In both cases, tasks of unknown duration start
-    before these, and tasks that must run alone start last. A task starts only if there
-    is enough free memory. Unless `long` is True, it must also be expected to end in
-    time.
+    The longest task starts first or, if time is too short for all, the shortest. Tasks
+    of unknown duration start before these, and tasks to run `alone` after these. A task
+    needs enough free memory and, unless `long` is True, an expected end in time.
     """
 
     def __init__(
