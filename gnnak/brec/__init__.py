@@ -1,5 +1,4 @@
-"""The BREC benchmark: how many of 400 pairs of graphs a trained network distinguishes.
+"""The BREC benchmark: for how many of 400 pairs of graphs the embeddings differ.
 
-Wang and Zhang, "An Empirical Study of Realized GNN Expressiveness" (2024). A new
-network is trained on each pair, and a statistical test compares the two embeddings.
+Wang and Zhang, "An Empirical Study of Realized GNN Expressiveness" (2024).
 """

@@ -86,7 +86,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return whether a test distinguishes each pair (None: failed), and a note."""
+    """Return whether a test distinguishes each pair (None: failed), and the error."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

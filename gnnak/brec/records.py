@@ -43,7 +43,7 @@ def count_ceiling(
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
-    """Count the pairs that a WL test distinguishes; reuse counts from `records`."""
+    """Count pairs that a WL test distinguishes; reuse counts in the file `records`."""
     counts = _recorded(bound, records)
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
     rows = run_brec(missing, [bound], progress=progress)
@@ -79,7 +79,7 @@ def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
 
 
 def check_network(options: TrialOptions, jobs: int) -> None:
-    """Raise an error if the network cannot be built, or not in worker processes."""
+    """Raise an error if this process or a worker process cannot build the network."""
     with torch.random.fork_rng(devices=[]):
         build_model(
             options.model,
@@ -123,7 +123,7 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return how many pairs of a group, or of "all", are distinguished and untested."""
+    """Return the counts of distinguished and untested pairs, of a group or of "all"."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())

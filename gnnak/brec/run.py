@@ -95,10 +95,9 @@ Results = dict[int, dict[str, list[TrialResult]]]
 
 @dataclass(frozen=True)
 class Progress:
-    """The file with the results of finished pairs, from which a run is resumed."""
+    """The file with one line of JSON per finished pair, from which a run is resumed."""
 
     path: Path
-    """File with one line of JSON per finished pair and seed."""
 
     @staticmethod
     def of(folder: Path, options: TrialOptions) -> Progress:

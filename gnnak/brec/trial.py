@@ -93,12 +93,12 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "lr": 1e-5,
     },
 }
-"""Options in the BREC paper of subgraph GNNs, where they are not the defaults."""
+"""Maps subgraph GNNs to the options of the BREC paper that are not the defaults."""
 PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the options of the BREC paper, changed by the values that are not None."""
+    """Return the BREC paper's options, changed by those in `given` if not None."""
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -121,7 +121,7 @@ ATTEMPTS = 20
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return copies of a graph with permuted nodes, distinct if there are enough."""
+    """Return copies of a graph with permuted nodes, all distinct if possible."""
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()
@@ -145,11 +145,12 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 THRESHOLD = 72.34
 """Two graphs are distinguished if the value of the test is above this (for q = 32)."""
 RIDGE = 1e-8
-"""Times the mean square of the embeddings, this is added to a singular covariance."""
+"""Ridge that makes a singular covariance invertible, relative to the mean square."""
 ROUNDING = 1e-6
-"""Largest difference of equal mean embeddings, relative to the root mean square."""
+"""Mean embeddings are equal if they differ by less, relative to the root mean
+square."""
 CLOSE = 1e-6
-"""Largest difference of equal values of the paired test."""
+"""Values of the paired test are equal if they differ by at most this."""
 
 
 class PairedTest(NamedTuple):
@@ -186,11 +187,7 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return whether a pair is distinguished, and whether the test is reliable.
-
-    The test is reliable if `same_graph`, its value for copies of a single graph, is
-    small.
-    """
+    """Return whether the test distinguishes two graphs, and whether it is reliable."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
@@ -198,9 +195,9 @@ def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
 """Rough numbers of vectors, [channels], that a base GNN layer saves for backward."""
 LARGE_BYTES = 4 << 30
-"""Bytes of activations, by estimate, from which the backward pass recomputes them."""
+"""If activations need at least as many bytes, the backward pass recomputes them."""
 GPU_SHARE = 1 / 6
-"""Share of a GPU's memory that activations may use before they are recomputed."""
+"""Activations of less than this share of a GPU's memory are never recomputed."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
@@ -238,21 +235,17 @@ def step_bytes(
 NO_FEATURES = Categorical((1,))
 """The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
-"""Half of the graphs in a batch are copies of the first graph of a pair."""
 
 
 @dataclass(frozen=True)
 class TrialResult:
     released: float
-    """Value of the paired test for the pair, as in BREC's released code."""
     corrected: float
-    """Value of the paired test for the pair, multiplied by q."""
     same_released: float
-    """As `released`, but for two sets of copies of a single graph."""
+    """Value of the paired test for two sets of copies of a single graph."""
     same_corrected: float
-    """As `corrected`, but for two sets of copies of a single graph."""
+    """The same value multiplied by q, as `corrected` is."""
     singular: bool
-    """Whether the covariance of the pair's embeddings is singular."""
     epochs: int
     loss: float
 
@@ -380,7 +373,6 @@ def _train(
 
 
 def _is_capturable(network: Network, device: torch.device) -> bool:
-    """Return whether training steps on batches without padding can be captured."""
     if network.recompute or network.drop is not None:
         return False
     # Without padding, the k-hop GNN synchronises to count the rows of its rings.

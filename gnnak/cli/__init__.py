@@ -1,7 +1,4 @@
-"""The command line, `gnnak`: one file per command.
-
-PyTorch is imported inside functions, so that `--help` answers at once.
-"""
+"""The command line, `gnnak`: one file per command."""
 
 import os
 import select
@@ -98,7 +95,7 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Exit; print the message, unless it is empty or the main process printed one."""
+    """Print the message, unless it is empty or the main process printed one; exit."""
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

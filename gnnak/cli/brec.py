@@ -1,4 +1,4 @@
-"""`gnnak brec` and `gnnak wl brec`: count the pairs that are distinguished."""
+"""`gnnak brec` and `gnnak wl brec`: count pairs that networks or tests distinguish."""
 
 from __future__ import annotations
 
@@ -200,7 +200,6 @@ def wl_brec(
 def choose_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list[Contender]:
-    """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs."""
     from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
     from gnnak.wl.bounds import find_test
 
@@ -281,4 +280,4 @@ def _wl_table(records: Sequence[Record]) -> Table:
 
 
 def _cell(apart: int, not_run: int) -> str:
-    return f"{apart}+" if not_run else str(apart)
+    return f"{apart}+" if not_run else str(apart)  # +: some pairs were not tested

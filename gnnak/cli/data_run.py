@@ -119,7 +119,6 @@ def prepare_all(
 
 
 def description_table(found: Sequence[Description]) -> Table:
-    """Return the table of `gnnak datasets describe`, with one row per data set."""
     table = Table("data set", "graphs", title="Data sets (paper's figures in brackets)")
     for name in ("mean nodes", "mean edges"):
         table.add_column(name, justify="right")
@@ -139,7 +138,7 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean and the paper's; `*` marks a difference, `t` training graphs."""
+    """Format a mean and the paper's; `*`: they differ, `t`: over training graphs."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1

@@ -1,7 +1,4 @@
-"""Names of models, tests, data sets and options, and checks that need no PyTorch.
-
-Importing PyTorch takes seconds. A test compares these names with the registries.
-"""
+"""Names of models, data sets and options, and checks of names, without PyTorch."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -85,7 +82,6 @@ DATASETS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 """Names of the data sets; each has a YAML file of its settings."""
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 TABLES = sorted(path.stem for path in CONFIGS.glob("tables/[!_]*.yaml"))
-"""Names of the paper's tables."""
 
 
 option = partial(typer.Option, None)
@@ -139,7 +135,6 @@ def check_split(split: str | None) -> str | None:
 
 
 def check_metric(name: str | None) -> str | None:
-    """Raise `OptionError`, which suggests a similar name, for an unknown metric."""
     if name is not None:
         check_known("metric", name.lower(), METRICS)
     return name
@@ -182,7 +177,6 @@ def check_tables(names: str) -> None:
 
 
 def check_file(path: Path | None) -> Path | None:
-    """Raise `FileFormatError` if a file or folder does not exist."""
     if path is not None and not path.exists():
         raise FileFormatError(
             f"there is no file or folder {path}; check the path, which is relative to "

@@ -105,8 +105,7 @@ TESTS = option(
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
 RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
-"""Fields of `RunOptions` that have the name, or the short name, of an option of a
-run."""
+"""Fields of `RunOptions` with the name, or the short name, of an option of a run."""
 
 
 @dataclass
@@ -374,7 +373,7 @@ def given(**options: Any) -> dict[str, Any]:
 def options_by_test(
     tests: Sequence[str], options: dict[str, object]
 ) -> dict[str, dict[str, object]]:
-    """Return each WL test's options; raise `OptionError` if no test has an option."""
+    """Return the options of each WL test; refuse options that no test supports."""
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}
@@ -392,11 +391,7 @@ def options_by_test(
 
 
 def own_values(**given: Any) -> dict[str, Any]:
-    """Convert options of the command line to fields of `OwnData`, by name.
-
-    >>> own_values(targets=["logp"], labels=Path("labels.csv"), task=None)
-    {'targets': ('logp',), 'labels': 'labels.csv'}
-    """
+    """Convert options of the command line to fields of `OwnData`, without None."""
     convert = {list: tuple, **dict.fromkeys((Path, type(Path())), str)}
     return {
         name: convert.get(type(value), lambda same: same)(value)

@@ -209,7 +209,6 @@ def _as_dict(filled: FilledTable) -> dict[str, object]:
 
 
 def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
-    """Print how many cells of each table were run and how many agree with the paper."""
     from gnnak.report.tables import Counts
 
     counts = [(filled.table.name, filled.counts) for filled in tables]

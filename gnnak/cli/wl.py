@@ -274,11 +274,7 @@ def _read_files(
 
 
 def _title(name: str, options: dict[str, object]) -> str:
-    """Return the name of a test; for a network, also the name of its bound.
-
-    >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
-    'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'
-    """
+    """Return the name of a test; for a network, also the name of its bound."""
     from gnnak.wl.bounds import find_test
 
     if name in WL_TESTS:

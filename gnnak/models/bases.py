@@ -79,7 +79,6 @@ class Base:
     reads_edges: bool = True
     """Whether the GNN reads edge attributes; if not, models ignore edge features."""
     needs_degrees: bool = False
-    """Whether `make` needs the degrees of the training set."""
     has_depth: bool = False
     """Whether `make` builds a GNN with `base_layers` layers instead of one conv."""
 

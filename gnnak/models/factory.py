@@ -73,9 +73,8 @@ class ModelForm:
 def model_names() -> list[str]:
     """Return the names of all models that `build_model` can build.
 
-    These are all base GNNs, alone and with each suffix, such as `gin` and `gin-ak+`,
-    and the other subgraph GNNs with each base GNN that they can use, such as
-    `sswl+-gin`.
+    These are the base GNNs with and without suffixes, such as `gin` and `gin-ak+`, and
+    other subgraph GNNs with each base GNN that they can use, such as `sswl+-gin`.
     """
     uplifted = [base + suffix for base in BASES for suffix in SUFFIXES]
     family = [
@@ -144,16 +143,7 @@ def _kind(options: ModelOptions) -> SubgraphKind:
 
 
 def check_read(options: ModelOptions, given: Mapping[str, Any]) -> None:
-    """Raise `OptionError` if the model ignores an option outside of `model.family`.
-
-    `given` maps full names, such as `model.fuse`, to values.
-
-    >>> check_read(ModelOptions(name="sswl+-gin"), {"model.subgraphs.num_hops": 2})
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: model.subgraphs.num_hops is 2, but sswl+-gin with \
-subgraphs of kind whole ignores this option; leave it out, or add \
-model.subgraphs.kind=egonets.
-    """
+    """Raise `OptionError` if the model ignores an option outside of `model.family`."""
     read, form = read_options(options), parse_name(options.name)
     for key, value in given.items():
         section, _, name = key.partition(".")
@@ -215,8 +205,8 @@ def build_model(
             `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
-        edge_features: The same for the edge features. If None, there are none, and all
-            edges get the same learned vector. `gcn` and `sage` ignore edge features.
+        edge_features: As `node_features`, for the edges. If None, all edges get the
+            same learned vector. `gcn` and `sage` ignore edge features.
         out_channels: Number of outputs per graph, or per node if `node_task`.
         options: All other options; their field `name` is ignored. If None, the defaults
             of `ModelOptions`.

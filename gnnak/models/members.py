@@ -100,8 +100,7 @@ class Member:
     build: Callable[[Parts], SubgraphGNN]
     """Builds the member, without the encoder of node features and the head."""
     pairs: tuple[PairEncoding, ...] = ()
-    """Encodings of pairs (root, node) that are added to the input; see
-    `PairEncoder`."""
+    """Encodings of (root, node) that are added to the input; see `PairEncoder`."""
     reduce: Reduce = "mean"
     """How node states are pooled over a graph."""
     kind: SubgraphKind = "egonets"
@@ -168,11 +167,6 @@ def check_family_options(
     """Raise `OptionError` if a model ignores an option that differs from its default.
 
     `member` is None if the model is a base GNN, GNN-AK or GNN-AK+.
-
-    >>> check_family_options("ds-gin", "ds", FamilyOptions(order="SV"))
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: model.family.order is 'SV', but ds-gin ignores this \
-option; leave it out, or use a model whose name begins with sswl or sswl+.
     """
     for field in fields(options):
         name, value = field.name, getattr(options, field.name)

@@ -89,7 +89,6 @@ class PaperTable:
     """Notes below the table, needed to compare our numbers with the paper's."""
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells that show results of runs, but only one per config."""
@@ -133,7 +132,6 @@ def table_names() -> list[str]:
 
 @cache
 def load_table(name: str) -> PaperTable:
-    """Load one of the paper's tables, with the numbers that the paper reports."""
     check_known("table", name, table_names())
     content = read_yaml(TABLES / f"{name}.yaml")
     columns = [_column(entry) for entry in content["columns"]]

@@ -27,7 +27,7 @@ CURVE_COLOURS = ("#8d99ae", "#d1495b", "#2e4057", "#66a182")
 INK = "#010203"
 """`inline_svg` replaces this colour by `currentColor`, the text colour of the page."""
 GRAPH_EDGES = "#555555"
-"""Colour of the edges of graphs; `inline_svg` replaces it, too."""
+"""Colour of the edges of graphs, which `inline_svg` replaces as it does `INK`."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, visible on a white and on a black page."""
 STYLE: dict[Any, Any] = {

@@ -29,10 +29,9 @@ Verdict = Literal["better", "within", "worse", "oom"]
 """How our number compares with the paper's, see `compare`."""
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼", "oom": "◆"}
 DEVIATIONS = 2.0
-"""Our number may differ from the paper's by this many of the paper's deviations."""
+"""Our number agrees with the paper's within this many of the paper's deviations."""
 SHARE = 0.05
-"""If the paper gives no deviation, our number may differ by this share of the
-paper's."""
+"""Without a deviation, our number agrees within this share of the paper's number."""
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
 
 
@@ -41,7 +40,6 @@ class PaperNumber:
     """A number as printed in the paper, such as "0.080 ± 0.001"."""
 
     mean: float
-    """The number before the sign ±."""
     tolerance: float
     """Our number agrees with the paper's if it differs from `mean` by at most this."""
 
@@ -158,7 +156,6 @@ class Filled:
 
     @property
     def verdict(self) -> Verdict | None:
-        """How our number compares with the paper's; None if a number is missing."""
         return None if self.summary is None else compare(self.cell, self.summary)
 
     @property
@@ -212,7 +209,6 @@ class FilledTable:
     rows: tuple[tuple[Filled, ...], ...]
     footnotes: tuple[tuple[str, str], ...]
     """Letter and text of every footnote, such as ("a", "1 of 3 seeds")."""
-
     device: str = ""
     """The device for which the time of missing runs is estimated."""
 
@@ -313,7 +309,7 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to a cell; add its footnote to `marks`, from text to letter."""
+    """Add our number to a cell; add its footnote to `marks` (text to letter)."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -363,11 +359,7 @@ def pending_runs(
 
 
 def has_one_of(title: str, texts: Sequence[str]) -> bool:
-    """Return whether a title contains one of `texts`; True if `texts` is empty.
-
-    >>> has_one_of("GIN / ZINC", ["zinc", "mutag"]), has_one_of("GIN / ZINC", ["csl"])
-    (True, False)
-    """
+    """Return whether a title contains one of `texts`; True if `texts` is empty."""
     return not texts or any(text.lower() in title.lower() for text in texts)
 
 
@@ -439,13 +431,6 @@ def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
 
 
 def statistic(fact: Fact, style: Style, record: Record) -> str:
-    """Format one statistic of a data set for a table cell.
-
-    >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
-    >>> statistic(Fact("zinc", "graphs"), Style(), record)
-    '10 / 5 / 5'
-    >>> statistic(Fact("mutag", "edges"), Style(2), record)
-    '19.79'
-    """
+    """Format one statistic of a data set for a table cell."""
     value = record[fact.statistic]
     return style.number(value) if isinstance(value, float) else str(value)

@@ -64,8 +64,8 @@ class Recalibrate(Callback):
 def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
     """Set the running statistics of batch norms to averages over `batches`.
 
-    The mean and the biased variance of each batch are weighted by its number of rows;
-    batches of one row are ignored. The network must be in evaluation mode. In
+    The mean and the biased variance of a batch are weighted by its number of rows.
+    Batches of one row are ignored. The network must be in evaluation mode. In
     distributed training, all processes must call this together, each with its own
     batches.
     """
@@ -85,7 +85,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Context manager: `_add` the inputs of each batch norm to a tensor [3, c]."""
+    """Context manager: yield sums over batch-norm inputs, [3, c] each; see `_add`."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -112,8 +112,8 @@ SAVE_SECONDS = 20.0
 """Minimum number of seconds between two checkpoints, unless the run is stopped."""
 
 STATE_KEY = "Keeper"
-"""Key of `RunHistory` in `last.ckpt`; it must not change, because old checkpoints have
-it."""
+"""Key of `RunHistory` in `last.ckpt`; old checkpoints have it, so it must not
+change."""
 
 
 class RunHistory(Callback):

@@ -24,11 +24,7 @@ EVALUATION_FACTOR = 4
 
 
 class GraphData(LightningDataModule):
-    """Batches for training, validation and test, assembled on the device.
-
-    If `padded` is True, training batches are padded to a few fixed shapes, so that
-    steps can be captured; runs of several processes ignore `padded`.
-    """
+    """Batches for training, validation and test, assembled on the device."""
 
     def __init__(
         self,
@@ -124,7 +120,6 @@ class GraphData(LightningDataModule):
         return Loader(self.store, sampler, subgraphs=Subgraphs(cached), single=single)
 
     def _size(self, positions: Tensor) -> int:
-        """Return the number of graphs per training batch."""
         return self.train.batch_size or max(positions.numel(), 1)
 
     def _sampler(

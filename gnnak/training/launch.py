@@ -157,7 +157,7 @@ def _warn_of_one_way(dataset: Dataset) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold; only `config` if it sets a fold or there are none."""
+    """Return one config per fold; only `config` if it sets a fold or has no folds."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]
@@ -175,10 +175,10 @@ def run_experiment(
 ) -> list[Record]:
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
-    An unfinished run raises `TrainingError`; with `resume`, it continues, and runs that
-    have a record are skipped. If `compare` is True, resuming with other options than
-    those of an unfinished run also raises `TrainingError`. Every process returns all
-    records.
+    Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
+    unfinished runs continue, and runs with a record are skipped; if `compare` is True,
+    an unfinished run with other options raises `TrainingError`. Every process returns
+    all records.
     """
     places = places or Places()
     for config in configs:
@@ -228,7 +228,7 @@ def _compare(
     places: Places,
     console: Console | None,
 ) -> None:
-    """Raise `TrainingError` if stopped runs differ in more than seed and fold."""
+    """Raise `TrainingError` if the stopped runs have other options than `folds`."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)

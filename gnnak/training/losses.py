@@ -25,11 +25,7 @@ FOR: dict[Task, tuple[Loss, ...]] = {
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
-    """Return the loss function `name`; if it is None, the default of the task.
-
-    The function takes outputs, targets and, for padded batches, the number of real
-    rows.
-    """
+    """Return the loss function `name`; if it is None, the default of the task."""
     name = name or FOR[info.task][0]
     if name not in FOR[info.task]:
         raise OptionError(
@@ -117,7 +113,7 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`; for regression on own data, add the scaling of `train`."""
+    """Return `dataset.info`; for regression on own data, add a target scaling."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info

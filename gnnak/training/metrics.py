@@ -59,7 +59,6 @@ class ColumnMean(TargetMean):
     """A metric averaged over binary labels with both classes; NaN is ignored."""
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
-        """Return the metric of one label, from the rows where it is known."""
         yes = answers.long()
         if scores.isnan().any() or not 0 < int(yes.sum()) < yes.numel():
             return undefined(scores)
@@ -77,12 +76,7 @@ def undefined(like: Tensor) -> Tensor:
 
 
 class OfProbabilities(Collected):
-    """A metric of classification, computed by `figure` from the class probabilities.
-
-    `figure` takes probabilities, [rows, classes], or, if there are two classes, those
-    of the second class, [rows]. If `needs_both` is True, a single class makes the score
-    NaN.
-    """
+    """A metric that `figure` computes from class probabilities and true classes."""
 
     def __init__(
         self, figure: Callable[[Tensor, Tensor], Tensor], needs_both: bool = False

@@ -100,10 +100,7 @@ class WholeGraph:
 
 
 class Seeds:
-    """Yields the mini-batches of an epoch; None for batches trained before a resume.
-
-    If `epochs` is None, all epochs have the batches of epoch 0.
-    """
+    """Yields the mini-batches of an epoch; None for batches trained before a resume."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Write predictions to files; a table that was stopped can be continued."""
+"""Write predictions to files; a command that was stopped can be continued."""
 
 from __future__ import annotations
 

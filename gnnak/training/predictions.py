@@ -48,8 +48,7 @@ class Predictions:
     columns: tuple[str, ...]
     """Names of the columns: the targets, classes or labels."""
     deviation: np.ndarray | None = None
-    """[r, columns]: standard deviation over the networks of an ensemble; None for one
-    network."""
+    """[r, columns]: standard deviation over the networks of an ensemble; else None."""
     labels: tuple[str | None, ...] | None = None
     """The most probable class of each row, with None for bad rows. The field is None if
     the task is not classification."""
@@ -146,9 +145,10 @@ def predict_parts(
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; files of molecules are read in parts.
 
-    The predictions of several networks are averaged. If the column `smiles` is None, it
-    is the column of the training. `nodes` chooses nodes of one graph, as a mask or as
-    numbers; None means all. The first `skip` rows, which are whole parts, are left out.
+    The predictions of several networks are averaged. `smiles` names a column; None
+    means the column of the training. `nodes` chooses nodes of one graph, as a mask or
+    as numbers; None means all. The first `skip` rows, which are whole parts, are left
+    out.
     """
     _check_alike(models)
     if batch_size is not None:

@@ -81,7 +81,7 @@ def _fills_unseen(info: DatasetInfo) -> bool:
 def last_checkpoint(
     folder: Path, resume: bool, name: str, data_hash: str
 ) -> Path | None:
-    """Return the path of `last.ckpt`, if it exists; raise an error if unusable."""
+    """Return the path of `last.ckpt`, None if missing; raise an error if unusable."""
     last = folder / "last.ckpt"
     if not last.exists():
         return None
@@ -225,9 +225,7 @@ class Prepared(NamedTuple):
     task: GraphTask
     data: GraphData
     captured: bool
-    """Whether training steps are captured as CUDA graphs and replayed."""
     degrees: tuple[int, ...] | None
-    """Number of training nodes per in-degree; None unless the base GNN is `pna`."""
 
 
 def prepare(
@@ -261,7 +259,6 @@ def make_data(
     clock: Clock,
     captured: bool = False,
 ) -> GraphData:
-    """Build the data module of a run, for many graphs or for one."""
     if dataset.info.one_graph:
         return NodeData(dataset, parts, config, network, clock)
     if config.train.num_neighbors:
@@ -386,10 +383,7 @@ def evaluate(
     other_data: bool = False,
     metric: str | None = None,
 ) -> Evaluation:
-    """Score a trained network on a part of a data set; by default, by its own metric.
-
-    Unless `other_data` is True, the data must be those of the training.
-    """
+    """Score a trained network on a part of a data set, by default by its metric."""
     config, info = checkpoint.config, dataset.info
     _check_data(checkpoint, dataset, other_data)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)

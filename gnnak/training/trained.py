@@ -99,7 +99,7 @@ def shipped_names() -> list[str]:
 
 
 def find_local(path: FilePath) -> Checkpoint:
-    """Read a checkpoint, a folder with one, or an installed network, by name."""
+    """Read a checkpoint, a folder with one, or the installed network with this name."""
     _check_type(path)
     where = Path(path)
     if is_folder(where):

@@ -109,7 +109,6 @@ def _option_names(options: Mapping[Any, Any], prefix: str = "") -> Iterator[str]
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
-    """Read a YAML file whose content is a mapping."""
     text = read_bytes(path, at_most=4 * MAX_CHARACTERS)
     try:
         content = parse_yaml(text.decode("utf-8"))
@@ -152,12 +151,7 @@ def stopped_config(folder: Path) -> RunConfig | None:
 def other_options(
     ours: RunConfig, theirs: RunConfig, ignored: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the options that differ between two configs, each with a text.
-
-    >>> from gnnak.training.config.run_config import TrainConfig
-    >>> other_options(RunConfig(), RunConfig(train=TrainConfig(epochs=3)))
-    {'train.epochs': 'train.epochs=3 instead of 310'}
-    """
+    """Return texts such as "train.epochs=3 instead of 310" of options that differ."""
     if ours.hash() == theirs.hash():
         return {}
     here, there = flat(asdict(ours)), flat(asdict(theirs))

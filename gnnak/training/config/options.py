@@ -185,8 +185,7 @@ ALIASES = {
     "lr": "train.learning_rate",
     "seed": "train.seed",
 }
-"""Maps further short names to full names, also names that are ambiguous, such as
-`seed`."""
+"""Maps more short names to full names; several full names end in `seed`."""
 
 
 def full_name(key: str, every: Sequence[str]) -> str:

@@ -86,13 +86,11 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
     schedule: RateSchedule = "step"
-    """When the learning rate is halved: every `step` epochs ("step"), or after more
-    than `patience` epochs without a better score ("plateau"). "cosine" lowers it to
-    0."""
+    """Halve the learning rate every `step` epochs ("step") or after more than
+    `patience` epochs without a better score ("plateau"), or lower it to 0
+    ("cosine")."""
     step: int = 50
-    """For the schedule "step": number of epochs between two halvings."""
     patience: int = 20
-    """For the schedule "plateau": number of epochs allowed without a better score."""
     stop_rate: float | None = None
     """Stop once the learning rate is below this number; if None, never."""
     loss: Loss | None = None

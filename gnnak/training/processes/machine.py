@@ -101,6 +101,7 @@ class Machine:
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:
         """Return whether training steps of a network are captured as CUDA graphs."""
+        # To recompute, the backward pass synchronises: it restores the random state.
         if not self.fast or not self.is_single_process or self.recompute:
             return False
         return can_capture(network, self.device, precision)

@@ -13,7 +13,7 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 REPEAT_SECONDS = 1.0
-"""A second signal within this time is ignored, because `torchrun` sends two signals."""
+"""A repeated signal within this time is ignored: `torchrun` sends each signal twice."""
 RESEND_SECONDS = 0.2
 """Delay before a signal is sent again because a destructor discarded `Stopped`."""
 
@@ -40,7 +40,7 @@ class StopRequest:
         self._time = 0.0
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Raise `Stopped`, or record a signal; the next signal ends the program."""
+        """Raise `Stopped`; if `deferred` is True, only record the first signal."""
         now = time.monotonic()
         if self.deferred and self.number is None:
             self.number, self._time = number, now
@@ -63,8 +63,8 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT (Ctrl-C) or SIGTERM.
 
     After that, another signal ends the program. Ignored signals stay ignored, as in
-    worker processes, which end with the main process. Outside the main thread, where
-    Python allows no signal handlers, this does nothing.
+    worker processes, which end with the main process. Only the main thread can handle
+    signals.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:

@@ -1,7 +1,4 @@
-"""Worker processes of a run: if the main process or a worker ends, all others end.
-
-Each process sends heartbeats: it touches its file in a folder. Imports nothing heavy.
-"""
+"""Worker processes of a run: if the main process or a worker ends, all others end."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
 FOLDER = "GNNAK_HEARTBEATS"
-"""The environment variable with the path of the folder of heartbeat files."""
+"""Environment variable with the folder of heartbeats: files that processes touch."""
 FROZEN_SECONDS = 30.0
 """A process without a heartbeat for this many seconds is frozen."""
 
@@ -60,8 +57,8 @@ def beat() -> None:
 class Listener:
     """Detects processes that have sent no heartbeat for `FROZEN_SECONDS`.
 
-    Counts calls of `is_frozen`, `interval` seconds apart, since clocks run during
-    sleep.
+    Counts calls, `interval` seconds apart: a clock also runs while this process is
+    frozen.
     """
 
     def __init__(self, interval: float) -> None:
@@ -128,7 +125,7 @@ def main_is_gone(seconds: float = 0.0) -> bool:
 
 
 def follow_main() -> None:
-    """End this worker only with the main process: ignore SIGINT and SIGTERM."""
+    """Make this worker end with the main process, and ignore SIGINT and SIGTERM."""
     if any(thread.name == WATCHER for thread in threading.enumerate()):
         return
     for number in (signal.SIGINT, signal.SIGTERM):

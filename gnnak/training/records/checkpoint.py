@@ -151,7 +151,7 @@ class Checkpoint:
         return network.eval()
 
     def _lacks_weights(self) -> bool:
-        """Return whether the network is larger than `weights`, before it is built."""
+        """Return whether `weights` are too few for the network, without building it."""
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]
         widths.append(

@@ -119,9 +119,9 @@ def save_folder(
 ) -> None:
     """Write a trained network to a folder; replace an older network there.
 
-    The folder stores no paths of the training data and no skipped rows. The example in
-    the model card loads the network by `name`. Files of others are never overwritten:
-    an error is raised.
+    Paths of the training data are cut to file names, and skipped rows are not stored.
+    The model card loads the network by `name`. Files of others are not replaced: an
+    error is raised.
     """
     make_folder(folder)
     _check_replaceable(folder)

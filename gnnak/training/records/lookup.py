@@ -17,11 +17,10 @@ STATISTICS = "datasets.jsonl"
 
 
 class RunRecords:
-    """The JSON records of training runs, searchable by config.
+    """The JSON records of training runs, searchable by config, without seed and fold.
 
-    A search ignores seed and fold. Options that a record does not have get their
-    default values; records with unknown options are never found. `timed` also has
-    benchmarks.
+    Options that a record does not have get their default values; records with unknown
+    options are never found. `timed` also has benchmarks.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -56,7 +55,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return the runs with this config, or else the longest runs that go on."""
+        """Return the runs of this config; if none, the longest of longer runs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)
@@ -64,7 +63,7 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return runs of `least` epochs or more, which may differ in length."""
+        """Return the runs of this config, but of any length from `least` epochs."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
@@ -80,7 +79,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return hashes of a config, with and without its length; None if it is too old."""
+    """Return hashes of a config with and without its length; None if outdated."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

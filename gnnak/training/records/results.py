@@ -65,7 +65,7 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Verify and remove the checksum of a record: that of `line` or of the values."""
+    """Verify and remove the checksum, either of `line` or of the record's values."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
@@ -124,7 +124,7 @@ def six_digits(value: float) -> float:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append a record as one line of JSON, unless the file has a record with its `key`.
+    """Append a record as one line of JSON, unless a record in the file has its `key`.
 
     The line is written at once, so that parallel runs do not mix lines. It begins with
     a line break if a killed process left the last line without one.
@@ -195,10 +195,7 @@ REQUIRED = {
 
 
 def read_records(path: Path, needed: Iterable[str] = ()) -> list[Record]:
-    """Read all records of a file, oldest first; return [] if the file does not exist.
-
-    Damaged lines, and records without the keys `needed`, are skipped with a warning.
-    """
+    """Read records, oldest first; skip damaged or incomplete lines with a warning."""
     if not path.exists():
         return []
     records = []

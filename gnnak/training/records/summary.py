@@ -40,13 +40,11 @@ def summarise(
 ) -> Summary:
     """Summarise runs that differ only in seed and fold, using each run's newest record.
 
-    A score is the test score of the best validation epoch; undefined scores are
-    ignored. Folds of the protocol `published` have no test graphs. As in the GIN paper,
-    their score is the validation score at the epoch where the mean curve of all runs is
-    best.
-
-    The summary's `note` says which of the expected `seeds`, `folds` (per seed) and
-    `epochs` are missing.
+    Scores are test scores of the best validation epoch; undefined scores are ignored.
+    Folds of the protocol `published` have no test graphs: as in the GIN paper, their
+    scores are validation scores at the epoch where the mean curve of all runs is best.
+    The `note` says which of the expected `seeds`, `folds` (per seed) and `epochs` are
+    missing.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")

@@ -33,7 +33,7 @@ from gnnak.training.records.results import environment
 from gnnak.training.schedule.queue import Job, Queue, Task, Work
 
 PROGRAM = "nvidia-cuda-mps-control"
-"""Starts and ends NVIDIA's multi-process service (MPS), which lets processes share a
+"""Starts and ends NVIDIA's multi-process service (MPS), by which processes share a
 GPU."""
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 """Environment variables by which processes find MPS."""
@@ -131,7 +131,7 @@ def work(
 ) -> None:
     """Main loop of a worker: do the jobs from `connection` until None arrives."""
     follow_main()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the pool stops runs
     torch.set_num_threads(threads)
     _print_to(log)
     try:

@@ -54,9 +54,10 @@ class Task:
 class Queue:
     """The tasks that wait for a worker.
 
-    The longest task starts first or, if time is too short for all, the shortest. Tasks
-    of unknown duration start before these, and tasks to run `alone` after these. A task
-    needs enough free memory and, unless `long` is True, an expected end in time.
+    Tasks of unknown duration start first, and tasks to run `alone` last. Of the others,
+    the longest starts first; if time is too short for all, the shortest. A task starts
+    only if there is enough free memory and, unless `long` is True, if it should end in
+    time.
     """
 
     def __init__(
