@@ -147,14 +147,13 @@ THRESHOLD = 72.34
 RIDGE = 1e-8
 """Ridge that makes a singular covariance invertible, relative to the mean square."""
 ROUNDING = 1e-6
-"""Mean embeddings are equal if they differ by less, relative to the root mean
-square."""
+"""Largest relative difference of mean embeddings that counts as a rounding error."""
 CLOSE = 1e-6
-"""Values of the paired test are equal if they differ by at most this."""
+"""Largest difference of two values of the test that counts as a rounding error."""
 
 
 class PairedTest(NamedTuple):
-    """The result of the paired test for the embeddings of two graphs."""
+    """The result of BREC's paired test for two graphs, each with q relabellings."""
 
     released: float
     """The value as in BREC's released code, which does not multiply it by q."""
@@ -195,7 +194,7 @@ def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
 """Rough numbers of vectors, [channels], that a base GNN layer saves for backward."""
 LARGE_BYTES = 4 << 30
-"""If activations need at least as many bytes, the backward pass recomputes them."""
+"""If activations need at least this many bytes, the backward pass recomputes them."""
 GPU_SHARE = 1 / 6
 """Activations of less than this share of a GPU's memory are never recomputed."""
 
@@ -244,7 +243,7 @@ class TrialResult:
     same_released: float
     """Value of the paired test for two sets of copies of a single graph."""
     same_corrected: float
-    """The same value multiplied by q, as `corrected` is."""
+    """Value of the test for two sets of copies of a single graph, multiplied by q."""
     singular: bool
     epochs: int
     loss: float

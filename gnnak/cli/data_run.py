@@ -138,7 +138,7 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean and the paper's; `*`: they differ, `t`: over training graphs."""
+    """Format a mean, then the paper's mean in brackets; `*` marks a difference."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1

@@ -37,7 +37,7 @@ READ_BY_KIND: dict[SubgraphKind, tuple[str, ...]] = {
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    The description of an option names the kinds that use it; all use `copy_limit`.
+    Each option names the kinds of subgraphs that use it; all kinds use `copy_limit`.
     """
 
     kind: SubgraphKind | None = None

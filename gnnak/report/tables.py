@@ -29,9 +29,9 @@ Verdict = Literal["better", "within", "worse", "oom"]
 """How our number compares with the paper's, see `compare`."""
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼", "oom": "◆"}
 DEVIATIONS = 2.0
-"""Our number agrees with the paper's within this many of the paper's deviations."""
+"""Our number agrees with the paper's within this many standard deviations."""
 SHARE = 0.05
-"""Without a deviation, our number agrees within this share of the paper's number."""
+"""Without a standard deviation, our number agrees within this share of the paper's."""
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
 
 

@@ -64,10 +64,9 @@ class Recalibrate(Callback):
 def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
     """Set the running statistics of batch norms to averages over `batches`.
 
-    The mean and the biased variance of a batch are weighted by its number of rows.
-    Batches of one row are ignored. The network must be in evaluation mode. In
-    distributed training, all processes must call this together, each with its own
-    batches.
+    The mean and biased variance of a batch are weighted by its number of rows. Batches
+    of one row are ignored. The network must be in evaluation mode. All processes of a
+    distributed run must call this together, each with its own batches.
     """
     with _statistics(network) as sums, use_backend(PLAIN), batch_statistics(network):
         for item in batches:
@@ -112,8 +111,8 @@ SAVE_SECONDS = 20.0
 """Minimum number of seconds between two checkpoints, unless the run is stopped."""
 
 STATE_KEY = "Keeper"
-"""Key of `RunHistory` in `last.ckpt`; old checkpoints have it, so it must not
-change."""
+"""Key of `RunHistory` in `last.ckpt`; must not change, because old checkpoints have
+it."""
 
 
 class RunHistory(Callback):

@@ -77,7 +77,7 @@ class GraphData(LightningDataModule):
         return self._training
 
     def _epoch(self) -> int:
-        """Return the epoch of the next batches, also in a run that was just resumed."""
+        """Return the epoch of the next batches; `current_epoch` lags after a resume."""
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
         return progress.processed

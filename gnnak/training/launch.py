@@ -176,9 +176,9 @@ def run_experiment(
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
-    unfinished runs continue, and runs with a record are skipped; if `compare` is True,
-    an unfinished run with other options raises `TrainingError`. Every process returns
-    all records.
+    unfinished runs continue, and recorded runs are skipped; if `compare` is True, an
+    unfinished run with other options raises `TrainingError`. Every process returns all
+    records.
     """
     places = places or Places()
     for config in configs:

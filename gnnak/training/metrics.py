@@ -47,7 +47,7 @@ class TargetMean(Collected):
         return torch.stack(figures)
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
-        """Return the metric of one target, from the rows where it is known."""
+        """Return the metric of one target, given the rows with a known target."""
         return self.figure(scores, answers) if len(answers) else undefined(scores)
 
     def compute(self) -> Tensor:

@@ -61,9 +61,9 @@ class GraphTask(LightningModule):
     """The Lightning module of a run: network, loss, optimiser and metric.
 
     A resumed run continues as if it had never stopped: random numbers depend only on
-    seed, epoch and rank, and the learning rate on earlier scores, which `RunHistory`
-    writes to `curve`. A checkpoint of an unfinished epoch has the losses of its first
-    `steps_done` steps, and the states of all random number generators.
+    seed, epoch and rank, and the learning rate on epoch and earlier scores, which
+    `RunHistory` writes to `curve`. A checkpoint of an unfinished epoch has the losses
+    of its first `steps_done` steps, and the states of all random number generators.
     """
 
     def __init__(
@@ -144,8 +144,7 @@ class GraphTask(LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the losses and random states of an unfinished epoch, if there is one.
 
-        When resumed, the epoch skips `steps_done` batches. All processes must call
-        this.
+        A resumed epoch skips `steps_done` batches. All processes must call this.
         """
         if not self.losses:
             return

@@ -147,8 +147,7 @@ def predict_parts(
 
     The predictions of several networks are averaged. `smiles` names a column; None
     means the column of the training. `nodes` chooses nodes of one graph, as a mask or
-    as numbers; None means all. The first `skip` rows, which are whole parts, are left
-    out.
+    numbers; None means all. The first `skip` rows, which are whole parts, are left out.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -226,8 +225,8 @@ def raw_outputs(
 ) -> Tensor:
     """Return the predictions or logits of a model for all graphs, on the CPU.
 
-    A network that was trained on sampled neighbourhoods predicts only for `nodes`, and
-    removes the other rows of `states`.
+    If the model was trained on sampled neighbourhoods, only predict for `nodes`, and
+    remove the rows of other nodes from `states`.
     """
     if model.config.train.num_neighbors and len(store) == 1:
         return _of_seeds(model, with_node_features(store), batch_size, nodes, states)

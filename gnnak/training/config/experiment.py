@@ -79,7 +79,7 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read an experiment, given its name (in any case) or the path of a YAML file."""
+    """Read an experiment by name (case is ignored) or by the path of a YAML file."""
     if name.lower() in experiment_names():
         name = name.lower()
     path = CONFIGS / f"{name}.yaml"
@@ -151,7 +151,7 @@ def stopped_config(folder: Path) -> RunConfig | None:
 def other_options(
     ours: RunConfig, theirs: RunConfig, ignored: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return texts such as "train.epochs=3 instead of 310" of options that differ."""
+    """Map options that differ to texts such as "train.epochs=3 instead of 310"."""
     if ours.hash() == theirs.hash():
         return {}
     here, there = flat(asdict(ours)), flat(asdict(theirs))

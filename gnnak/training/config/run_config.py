@@ -102,7 +102,7 @@ class TrainConfig:
     precision: Precision = "32"
     """float32, float64, or automatic mixed precision with bfloat16 or float16."""
     recalibrate: bool = False
-    """Whether to recompute batch-norm statistics before each evaluation."""
+    """Whether evaluation uses batch-norm statistics of all training graphs."""
     seed: int = 0
     """Seed of initial weights, order of graphs, dropout and SubgraphDrop."""
 

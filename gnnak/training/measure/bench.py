@@ -358,7 +358,7 @@ def bench(
 def bench_both(
     config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> list[Record]:
-    """Benchmark the fast backend, then plain PyTorch; `ratio` compares the seconds."""
+    """Benchmark fast code and plain PyTorch; the first record has their `ratio`."""
     machines = [replace(machine, fast=fast) for fast in (True, False)]
     records = [_timed(config, dataset, each, options) for each in machines]
     fast, plain = (record["seconds"]["epoch"] for record in records)

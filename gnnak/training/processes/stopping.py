@@ -63,8 +63,7 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT (Ctrl-C) or SIGTERM.
 
     After that, another signal ends the program. Ignored signals stay ignored, as in
-    worker processes, which end with the main process. Only the main thread can handle
-    signals.
+    worker processes. Outside the main thread, the context manager does nothing.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from gnnak.errors import TrainingError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line imports this module at its start
     from lightning.pytorch import Trainer
 
 FOLDER = "GNNAK_HEARTBEATS"
@@ -57,8 +57,7 @@ def beat() -> None:
 class Listener:
     """Detects processes that have sent no heartbeat for `FROZEN_SECONDS`.
 
-    Counts calls, `interval` seconds apart: a clock also runs while this process is
-    frozen.
+    Counts calls, `interval` seconds apart: a clock also runs while this process sleeps.
     """
 
     def __init__(self, interval: float) -> None:

@@ -141,7 +141,7 @@ class Checkpoint:
             f"the weights of the checkpoint do not fit its model "
             f"{self.config.model.name}; load it with the version that wrote it."
         )
-        if self._lacks_weights():
+        if self._lacks_weights():  # a damaged config could need gigabytes
             raise misfit
         network = build_network(self.config, self.info, self.degrees)
         try:

@@ -17,10 +17,10 @@ STATISTICS = "datasets.jsonl"
 
 
 class RunRecords:
-    """The JSON records of training runs, searchable by config, without seed and fold.
+    """The JSON records of training runs, which can be searched by config.
 
-    Options that a record does not have get their default values; records with unknown
-    options are never found. `timed` also has benchmarks.
+    A search ignores seed and fold. Options that a record lacks have their default
+    values. Records with unknown options are never found. `timed` also has benchmarks.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -55,7 +55,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return the runs of this config; if none, the longest of longer runs."""
+        """Return the runs of this config; if there are none, its longest runs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)
@@ -63,7 +63,7 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return the runs of this config, but of any length from `least` epochs."""
+        """Return runs of this config with any number of epochs from `least` on."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]

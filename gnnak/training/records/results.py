@@ -124,7 +124,7 @@ def six_digits(value: float) -> float:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append a record as one line of JSON, unless a record in the file has its `key`.
+    """Append a record as one line of JSON, unless its `key` is already in the file.
 
     The line is written at once, so that parallel runs do not mix lines. It begins with
     a line break if a killed process left the last line without one.

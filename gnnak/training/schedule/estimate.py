@@ -17,7 +17,7 @@ from gnnak.training.records.results import Record
 START_SECONDS = 20.0
 """Assumed seconds before the first epoch, if a record does not have them."""
 SLOWDOWN = 0.3
-"""Slowdown by each other run on the device: with two, a run takes 1.6 times as long."""
+"""Slowdown by each other run on the device: two others slow a run by 60 %."""
 Key = Callable[[RunConfig], Hashable]
 """A function that returns a key of a config; runs with equal keys are similar."""
 
@@ -77,7 +77,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [epoch time on the data of `config` / on `name`]; [] if not known."""
+        """Return [factor] to scale epoch times of `name` to `config`; [] if unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -147,7 +147,7 @@ class Estimator:
     """Estimates the cost of a run on one device: the median cost of similar runs.
 
     The notions of similarity in `KEYS` are tried in order. Times on another device or
-    data set are scaled by runs that were done on both, or by the numbers of nodes.
+    data set are scaled by the ratio of runs done on both, or of numbers of nodes.
     """
 
     def __init__(

@@ -33,8 +33,7 @@ from gnnak.training.records.results import environment
 from gnnak.training.schedule.queue import Job, Queue, Task, Work
 
 PROGRAM = "nvidia-cuda-mps-control"
-"""Starts and ends NVIDIA's multi-process service (MPS), by which processes share a
-GPU."""
+"""Starts and ends NVIDIA's multi-process service (MPS): processes share a GPU."""
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 """Environment variables by which processes find MPS."""
 WAIT_SECONDS = 20
@@ -177,7 +176,7 @@ TRIES = 2
 CONTEXT_MB = 700.0
 """Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
-"""Fraction of a GPU's free memory that runs may use, by their estimates."""
+"""Fraction of a GPU's free memory that parallel runs may use, by estimate."""
 STOP_SECONDS = 10
 """Seconds to wait until a worker has ended its step and written a checkpoint."""
 POLL_SECONDS = 0.5

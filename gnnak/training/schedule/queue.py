@@ -56,8 +56,7 @@ class Queue:
 
     Tasks of unknown duration start first, and tasks to run `alone` last. Of the others,
     the longest starts first; if time is too short for all, the shortest. A task starts
-    only if there is enough free memory and, unless `long` is True, if it should end in
-    time.
+    only if enough memory is free and, unless `long` is True, if it should end in time.
     """
 
     def __init__(
