@@ -1,9 +1,8 @@
-"""Choose between plain PyTorch and faster implementations of the same operations.
+"""Replace functions written in plain PyTorch by faster implementations.
 
-A function with the decorator `operation` is written in plain PyTorch. A `Backend` maps
-names of operations to faster implementations. An implementation returns
-`NotImplemented` for arguments that it does not support; then the plain function runs.
-`gnnak.fast` has a backend for machines with a GPU, and one for machines without.
+A `Backend` maps names of operations, which are functions with the decorator
+`operation`, to implementations. An implementation returns `NotImplemented` for
+arguments that it does not support; then the function in plain PyTorch runs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,18 +18,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Backend:
-    """A named set of faster implementations, which replace functions in plain PyTorch.
-
-    Only functions with the decorator `operation` can be replaced.
-    """
+    """Faster implementations of functions that have the decorator `operation`."""
 
     name: str
     """Shown by `repr` and stored in the JSON record of a run."""
     implementations: Mapping[str, Callable[..., Any]] = field(
         default_factory=dict, repr=False
     )
-    """Maps the name of an operation to a function with the same arguments, which
-    returns `NotImplemented` for arguments that it does not support."""
+    """Maps the name of an operation to a function with the same arguments."""
 
 
 PLAIN = Backend("plain")
@@ -45,10 +40,7 @@ def current_backend() -> Backend:
 
 @contextmanager
 def use_backend(backend: Backend | None) -> Iterator[None]:
-    """Context manager: use a backend within the `with` block, in this thread only.
-
-    Args:
-        backend: The backend to use. If None, the default backend is used.
+    """Context manager: use a backend in this thread. None means the default backend.
 
     >>> with use_backend(PLAIN):
     ...     current_backend()
@@ -62,18 +54,12 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 
 def default_backend() -> Backend:
-    """Return the backend that `set_default_backend` chose for this machine.
-
-    The result is `PLAIN` if that function was not called.
-    """
+    """Return the default backend; `PLAIN` unless `set_default_backend` was called."""
     return _default.find()
 
 
 def set_default_backend(find: Callable[[], Backend]) -> None:
-    """Set the function that finds the default backend.
-
-    `find` is called once, when the default backend is needed for the first time.
-    """
+    """Set a function that returns the default backend; it runs once, at first use."""
     _default.find = cache(find)
 
 
@@ -85,17 +71,10 @@ _default = _Default()
 
 
 def operation(plain: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function or method so that the current backend can replace it.
+    """Decorator: the current backend can replace the function or method.
 
-    Code compiled by `torch.compile` always calls the plain function.
-
-    Args:
-        plain: The implementation in plain PyTorch. Its `__name__` is the name of the
-            operation in `Backend.implementations`.
-
-    Returns:
-        A function that calls the current backend's implementation if there is one and
-        it supports the arguments. Otherwise, the function calls `plain`.
+    Backends identify the function by its `__name__`. Code compiled by `torch.compile`
+    always calls the function in plain PyTorch.
 
     >>> @operation
     ... def double(x: int) -> int:

@@ -1,4 +1,4 @@
-"""CUDA streams for prefetching, captures and side work, and peak memory of a device."""
+"""CUDA streams of this process, and the peak memory of a device."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +12,12 @@ import torch
 SIDE_STREAMS = 16
 """Number of streams for kernels that run at the same time."""
 _lock = Lock()
-"""Locked while streams are created, so that all threads share the same streams."""
+"""Locked while streams are created, so that all threads share them."""
 
 
 class OwnStreams(NamedTuple):
     prefetch: torch.cuda.Stream
-    """Prefetching threads assemble batches on this stream."""
+    """Shared by prefetching threads, since PyTorch reuses memory within a stream."""
     capture: torch.cuda.Stream
     """CUDA graphs are captured on this stream."""
     side: tuple[torch.cuda.Stream, ...]
@@ -32,11 +32,7 @@ def own_streams(device: torch.device) -> OwnStreams:
 
 @contextmanager
 def on_capture_stream(device: torch.device) -> Iterator[None]:
-    """Context manager: make a GPU's capture stream the current stream.
-
-    Before the block, the capture stream waits for the current stream. After the block,
-    the current stream waits for the capture stream. On a CPU, this does nothing.
-    """
+    """Context manager: run a block on a GPU's capture stream; do nothing on a CPU."""
     if device.type != "cuda":
         yield
         return
@@ -63,11 +59,9 @@ CLEAR = Path("/proc/self/clear_refs")
 """Linux resets the peak memory of this process if "5" is written to this file."""
 
 _graph_pool_bytes: dict[int, int] = {}
-"""For each GPU index, the bytes that CUDA graphs use but PyTorch's peak counter
-misses."""
+"""For each GPU, the bytes used by CUDA graphs that PyTorch's peak counter misses."""
 _earlier_peak: dict[int, int] = {}
-"""For each GPU index, the largest peak in bytes before the last reset of PyTorch's peak
-counter. `reset_peak` sets it to 0."""
+"""For each GPU, the peak in bytes before the last reset of PyTorch's peak counter."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
@@ -82,9 +76,7 @@ def reset_peak(device: torch.device | str = "cpu") -> None:
 def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
-    On a GPU, this is the memory allocated by PyTorch, including the pools of captured
-    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it.
-    The result is None for a CPU on other systems than Linux.
+    For a CPU, this is the memory of the process; None on other systems than Linux.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -105,10 +97,7 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: measure by how many bytes a GPU's memory use grows in the block.
-
-    It yields a list, to which the number is appended at the end of the block.
-    """
+    """Context manager: yield a list that gets a GPU's growth of memory, in bytes."""
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)
@@ -121,12 +110,11 @@ def growth_measured(device: torch.device) -> Iterator[list[int]]:
 
 
 def _index(device: torch.device) -> int:
-    """Return the index of a GPU; "cuda" without an index means the current GPU."""
+    """Return the index of a GPU; if `device` has none, that of the current GPU."""
     return torch.cuda.current_device() if device.index is None else device.index
 
 
 def _peak_bytes(index: int) -> int:
-    """Return a GPU's peak memory since `reset_peak`, including pools of CUDA graphs."""
     peak = torch.cuda.max_memory_allocated(index) + _graph_pool_bytes.get(index, 0)
     return max(peak, _earlier_peak.get(index, 0))
 
@@ -138,10 +126,7 @@ def _restart_counter(index: int, earlier_peak: int) -> None:
 
 
 def _measure_graph_pools(index: int) -> int:
-    """Return the bytes of a GPU that are reserved for CUDA graphs but not allocated.
-
-    PyTorch's peak counter counts only allocated memory, so it misses these bytes.
-    """
+    """Return the bytes that are reserved for CUDA graphs, but not allocated."""
     return sum(
         segment["total_size"] - segment["allocated_size"]
         for segment in torch.cuda.memory_snapshot()

@@ -1,7 +1,6 @@
-"""Count how many pairs of BREC each Weisfeiler-Leman (WL) test distinguishes.
+"""Count the pairs of BREC that each Weisfeiler-Leman (WL) test distinguishes.
 
-If a test distinguishes all graphs that a network can distinguish, the count of the test
-is an upper bound for the network, the *ceiling*. It holds for any number of layers.
+The *ceiling* of a network is the count of a test that is at least as expressive.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,11 +35,9 @@ _UNMARKED = tuple(
     for num_hops in (1, 2, 3)
 )
 BREC_CONTENDERS = (*LAB_CONTENDERS, *_MARKED, *_UNMARKED)
-"""The WL tests that `gnnak wl brec` runs if no options of tests are given. They are
-`LAB_CONTENDERS`, and tests on egonets of several radii. See also `COSTLY`."""
+"""The WL tests that `gnnak wl brec` runs by default, apart from those in `COSTLY`."""
 COSTLY = ("3-wl", "3-fwl", "subgraph-1-wl")
-"""Tests that run only if the user names them, because they take hours or too much
-memory. `2-fwl` distinguishes the same graphs as `3-wl`, and is faster."""
+"""Tests that take hours or too much memory; they run only if the user names them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class BrecCount:
     missed: tuple[int, ...]
     """Indices, within the group, of the pairs that the test does not distinguish."""
     not_run: tuple[int, ...]
-    """Indices of the pairs that were not tested: the test needs too much memory."""
+    """Indices of the pairs that were not tested, because they need too much memory."""
     seconds: float
     note: str = ""
 
@@ -89,12 +86,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Run a WL test on pairs; return one result per pair, and a note.
-
-    The result is True or False (distinguished or not), or None if the test raised an
-    error, for example because it needs too much memory. The note is the text of this
-    error, or empty.
-    """
+    """Return whether a test distinguishes each pair (None: failed), and the error."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

@@ -10,8 +10,7 @@ from gnnak.graphs import parse_graph6
 from gnnak.graphs.named import Graph
 
 FILE_NAME = "brec.npz"
-"""Name of the data file. For each group, the file has an array [pairs, 2] of graphs,
-each as a graph6 string (bytes)."""
+"""File with an array [pairs, 2] of graph6 strings (bytes) for each group of pairs."""
 
 GROUPS: dict[str, tuple[str, int]] = {
     "basic": ("g6_basic", 60),
@@ -22,8 +21,7 @@ GROUPS: dict[str, tuple[str, int]] = {
     "4-vertex": ("g6_4vtx", 20),
     "distance-regular": ("g6_dr", 20),
 }
-"""Maps each group to its key in the data file and its number of pairs. The graphs of
-the group `4-vertex` are strongly regular and satisfy the 4-vertex condition."""
+"""Maps each group to its key in the data file and its number of pairs."""
 
 Pair = tuple[Graph, Graph]
 

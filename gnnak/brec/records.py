@@ -1,8 +1,4 @@
-"""Build the JSON records of the BREC benchmark.
-
-They say how many pairs of graphs each Weisfeiler-Leman test and each trained network
-distinguishes.
-"""
+"""Build the JSON records of BREC: counts of WL tests and of trained networks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -31,10 +27,7 @@ WORDS = {
 
 
 def ceiling_of(options: TrialOptions) -> Contender | None:
-    """Return a WL test that distinguishes all graphs that a network can distinguish.
-
-    Returns None if no such test is known.
-    """
+    """Return a WL test at least as expressive as the network; None if none is known."""
     marked = options.pairs is None or len(options.pairs) > 0
     return find_bound(options.model, options.num_hops, marked, options.subgraphs)
 
@@ -50,10 +43,7 @@ def count_ceiling(
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
-    """Count the pairs that the WL test `bound` distinguishes.
-
-    Groups whose counts are in the file `records` are not tested again.
-    """
+    """Count pairs that a WL test distinguishes; reuse counts in the file `records`."""
     counts = _recorded(bound, records)
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
     rows = run_brec(missing, [bound], progress=progress)
@@ -67,10 +57,7 @@ def count_ceiling(
 
 
 def ceiling_range(apart: int, not_run: int) -> str:
-    """Format the number of distinguished pairs, `apart`.
-
-    If some pairs were not tested, any of them might be distinguished. The text is then
-    a range.
+    """Format a count of pairs; if some pairs were not tested, the text is a range.
 
     >>> ceiling_range(17, 0), ceiling_range(0, 20)
     ('17', '0 to 20')
@@ -79,10 +66,7 @@ def ceiling_range(apart: int, not_run: int) -> str:
 
 
 def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
-    """Read the results of a WL test from a file of records.
-
-    Maps each group to the numbers of distinguished and of untested pairs.
-    """
+    """Return the stored numbers of distinguished and of untested pairs, by group."""
     wanted = bound.read()
     counts = {}
     for record in read_records(path):
@@ -95,11 +79,7 @@ def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
 
 
 def check_network(options: TrialOptions, jobs: int) -> None:
-    """Build the network once, so that wrong options raise an error before training.
-
-    Also raise an error if the base GNN is a class of the user and `jobs` is above 1:
-    worker processes cannot import this class.
-    """
+    """Raise an error if this process or a worker process cannot build the network."""
     with torch.random.fork_rng(devices=[]):
         build_model(
             options.model,
@@ -123,10 +103,7 @@ def network_record(
     remarks: Sequence[str],
     notify: Callable[[str, int], None],
 ) -> Record:
-    """Do all trainings that have no stored result; return the record of this benchmark.
-
-    `ceiling` is the output of `count_ceiling`.
-    """
+    """Train on the pairs without a stored result; return the record of all pairs."""
     resumed = len(trials.pairs().keys() & trials.progress.finished().keys())
     started = perf_counter()
     counts = run.summary(trials.run(notify))
@@ -146,10 +123,7 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return the number of distinguished pairs and the number of untested pairs.
-
-    `group` is one group, or "all" for all groups together.
-    """
+    """Return the counts of distinguished and untested pairs, of a group or of "all"."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())

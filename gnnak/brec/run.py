@@ -26,7 +26,7 @@ from gnnak.training.schedule.pool import Ended, Pool, Watcher, multi_process_ser
 from gnnak.training.schedule.queue import Queue, Task, Work
 
 Place = tuple[int, str, int]
-"""Identifies a training: seed, name of the group, index of the pair in the group."""
+"""Identifies a training: seed, group, and index of the pair in the group."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class PairWork(Work):
 
     place: Place
     graphs: tuple[tuple[list[list[int]], int], ...]
-    """The two graphs. Each is a tuple of `edge_index`, as two lists, and the number of
-    nodes. Tensors would be sent through shared memory, which is limited."""
+    """Two graphs: `edge_index` as two lists, and number of nodes. The lists are
+    pickled; tensors would need shared memory, which is limited."""
 
     @staticmethod
     def of(place: Place, pair: Sequence[Graph]) -> PairWork:
@@ -87,19 +87,17 @@ PUBLISHED: dict[str, int] = {
     "SSWL+": 248,
     "I2-GNN": 281,
 }
-"""Maps each GNN to its number of distinguished pairs (of 400) in the BREC paper. The
-training options of these GNNs differ."""
+"""Maps GNNs to the number of pairs, of 400, that they distinguish in the BREC paper."""
 
 Results = dict[int, dict[str, list[TrialResult]]]
-"""The results by seed and by group: one `TrialResult` for each pair of the group."""
+"""Maps seed and group to the results of all pairs in the group."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The file in which a run of BREC stores the results of finished pairs."""
+    """The file with one line of JSON per finished pair, from which a run is resumed."""
 
     path: Path
-    """File with one line of JSON per finished pair and seed."""
 
     @staticmethod
     def of(folder: Path, options: TrialOptions) -> Progress:
@@ -142,7 +140,7 @@ class Trials:
     def run(
         self, notify: Callable[[str, int], None] = lambda group, seed: None
     ) -> Results:
-        """Train for pairs and seeds that have no stored result; return all results."""
+        """Train on the pairs that have no stored result; return all results."""
         found, pairs = self.progress.finished(), self.pairs()
         missing = {place: pair for place, pair in pairs.items() if place not in found}
         for seed, group, _ in pairs.keys() & found.keys():

@@ -48,18 +48,15 @@ class TrialOptions:
     lr: float = 1e-4
     epochs: int = 20
     relabellings: int = 32
-    """Number q of copies of each graph, with randomly permuted nodes. The threshold of
-    BREC's test is meant for q = 32."""
+    """Number q of copies of each graph with permuted nodes; BREC uses 32."""
     subgraphs: SubgraphKind = "egonets"
-    """Kind of the rooted subgraphs. Random walks and PageRank are not allowed, because
-    embeddings must not depend on random numbers or on the order of nodes."""
+    """Kind of subgraphs; must not depend on random numbers or the order of nodes."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """How subgraph GNNs other than GNN-AK encode pairs (root, node). If None, as in the
-    paper of the GNN."""
+    """Encodings of pairs (root, node); None: as published. GNN-AK ignores them."""
     max_distance: int = 5
     """Largest distance of the encoding "distance"; it replaces larger distances."""
     reduce: Reduce | None = None
-    """How subgraph GNNs other than GNN-AK pool states; if None, as in their papers."""
+    """How states are pooled; None: as published. GNN-AK ignores this option."""
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "base_layers", "channels", "epochs"):
@@ -96,16 +93,12 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "lr": 1e-5,
     },
 }
-"""Maps other subgraph GNNs to those options of the BREC paper that differ from the
-defaults of `TrialOptions`. Each layer of these GNNs has one conv."""
+"""Maps subgraph GNNs to the options of the BREC paper that are not the defaults."""
 PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the options of the BREC paper for a network, changed by `given`.
-
-    Options in `given` that are None are ignored.
-    """
+    """Return the BREC paper's options, changed by those in `given` if not None."""
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -124,15 +117,11 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
 
 
 ATTEMPTS = 20
-"""How many permutations to try per relabelling, to get distinct relabellings. After
-that, repeats are allowed: small symmetric graphs have few distinct relabellings."""
+"""Largest number of permutations to try, per relabelling, to find distinct ones."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return copies of a graph with randomly permuted nodes (relabellings).
-
-    No two copies have the same edges, unless there are too few distinct relabellings.
-    """
+    """Return copies of a graph with permuted nodes, all distinct if possible."""
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()
@@ -154,39 +143,28 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 
 
 THRESHOLD = 72.34
-"""If the value of the paired test is above this number, the embeddings of two graphs
-differ significantly. The number is meant for 32 relabellings and 16 channels."""
+"""Two graphs are distinguished if the value of the test is above this (for q = 32)."""
 RIDGE = 1e-8
-"""If the covariance is singular, this number times the mean square of the embeddings is
-added to its diagonal (a *ridge*)."""
+"""Ridge that makes a singular covariance invertible, relative to the mean square."""
 ROUNDING = 1e-6
-"""Mean embeddings are equal up to rounding if they differ by at most this number,
-relative to the root mean square of the embeddings."""
+"""Largest relative difference of mean embeddings that counts as a rounding error."""
 CLOSE = 1e-6
-"""Two values of the paired test count as equal if they differ by at most this."""
+"""Largest difference of two values of the test that counts as a rounding error."""
 
 
 class PairedTest(NamedTuple):
-    """The result of the paired test for the embeddings of two graphs."""
+    """The result of BREC's paired test for two graphs, each with q relabellings."""
 
     released: float
-    """The value that BREC's released code computes. It is not multiplied by q, the
-    number of relabellings, and uses the pseudo-inverse of the covariance."""
+    """The value as in BREC's released code, which does not multiply it by q."""
     corrected: float
-    """The value multiplied by q. If the covariance is singular, a ridge is added to it
-    (see `RIDGE`). 0 if the mean embeddings are equal up to rounding."""
+    """The value multiplied by q; 0 if mean embeddings are equal up to rounding."""
     singular: bool
-    """Whether the covariance is singular, for example because all relabellings of a
-    graph have the same embedding. The pseudo-inverse in `released` then ignores some
-    differences between the two graphs."""
+    """Whether the covariance is singular; `released` then misses some differences."""
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
-    """Test whether two graphs have different embeddings, each [relabellings, channels].
-
-    If the graphs have different embeddings, but all relabellings of one graph have the
-    same, then the covariance is 0, and the value `released` misses the difference.
-    """
+    """Test whether the embeddings of two graphs, each [q, channels], differ."""
     if first.shape != second.shape or first.dim() != 2 or first.size(0) < 2:
         raise OptionError(
             f"the embeddings have shapes {list(first.shape)} and {list(second.shape)}; "
@@ -208,26 +186,17 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return whether a pair is distinguished, and whether the test is reliable.
-
-    `value` is the value of the test for the pair. `same_graph` is its value for two
-    sets of relabellings of one graph. The test is reliable if it finds no difference
-    between these two sets.
-    """
+    """Return whether the test distinguishes two graphs, and whether it is reliable."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
 
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
-"""How many states (vectors of `channels` numbers) a layer of the base GNN saves for the
-backward pass: for each node copy, for each edge copy and, in PPGN, for each pair of
-nodes of a subgraph. These are rough numbers for the most costly models."""
+"""Rough numbers of vectors, [channels], that a base GNN layer saves for backward."""
 LARGE_BYTES = 4 << 30
-"""If the activations need at least this many bytes, by estimate, the backward pass
-recomputes them. For GPUs, see `large_bytes`."""
+"""If activations need at least this many bytes, the backward pass recomputes them."""
 GPU_SHARE = 1 / 6
-"""On a GPU, activations are recomputed only if they need more than this share of its
-memory, because steps with recomputation cannot be captured."""
+"""Activations of less than this share of a GPU's memory are never recomputed."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
@@ -243,7 +212,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the least number of bytes for which activations are recomputed."""
+    """Return the number of bytes from which activations are recomputed."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -265,32 +234,22 @@ def step_bytes(
 NO_FEATURES = Categorical((1,))
 """The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
-"""The width of the embeddings, the weight decay of Adam, the number of graphs in a
-batch, and the loss below which training stops. Half of the graphs in a batch are
-relabellings of one graph of the pair, the others are relabellings of the other."""
 
 
 @dataclass(frozen=True)
 class TrialResult:
     released: float
-    """Value of the paired test for the pair, as in BREC's released code."""
     corrected: float
-    """Value of the paired test for the pair, multiplied by q."""
     same_released: float
-    """Value as in `released`, but for two sets of relabellings of one graph. If it is
-    large, the test is not reliable."""
+    """Value of the paired test for two sets of copies of a single graph."""
     same_corrected: float
-    """Value as in `corrected`, but for the same two sets as in `same_released`."""
+    """Value of the test for two sets of copies of a single graph, multiplied by q."""
     singular: bool
-    """Whether the covariance of the pair's embeddings is singular."""
     epochs: int
     loss: float
 
     def distinguished(self, corrected: bool) -> bool:
-        """Return whether the test is reliable and distinguishes the pair.
-
-        If `corrected` is False, the values of BREC's released code are used.
-        """
+        """Return whether the test is reliable and distinguishes the pair."""
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
@@ -310,9 +269,8 @@ def run_trial(
 ) -> TrialResult:
     """Train a new network on a pair of graphs, and test whether it distinguishes them.
 
-    There are two differences from BREC. The embeddings are computed in float64. Before
-    the test, the running statistics of batch norms are recomputed, because after so few
-    steps the moving averages are wrong by many standard deviations.
+    Difference from BREC: the embeddings are computed in float64 and with recomputed
+    batch-norm statistics, since moving averages are far off after so few steps.
     """
     generator = torch.Generator().manual_seed(seed)
     count = options.relabellings
@@ -414,7 +372,6 @@ def _train(
 
 
 def _is_capturable(network: Network, device: torch.device) -> bool:
-    """Return whether training steps on batches without padding can be captured."""
     if network.recompute or network.drop is not None:
         return False
     # Without padding, the k-hop GNN synchronises to count the rows of its rings.

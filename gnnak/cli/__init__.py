@@ -1,9 +1,4 @@
-"""The command line, `gnnak`: one file per command.
-
-Files such as `train.py` and `bench.py` declare the options of a command and print its
-results; other packages do the work. PyTorch and other large packages are imported
-inside functions, so that `--help` answers at once.
-"""
+"""The command line, `gnnak`: one file per command."""
 
 import os
 import select
@@ -18,10 +13,7 @@ from gnnak.training.processes.workers import follow_main, is_worker, main_is_gon
 
 
 def main() -> None:
-    """Run the command line and exit with the exit code of the command.
-
-    If the user's input is wrong, print one line and exit with code 2.
-    """
+    """Run the command line, and exit with the exit code of the command."""
     if is_worker():
         follow_main()
     try:
@@ -93,10 +85,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning. Warnings of gnnak are printed as one line.
-
-    Worker processes print no warnings about damaged files: the main process does.
-    """
+    """Print a warning; only the main process prints warnings about damaged files."""
     damaged = issubclass(category, DamagedFileWarning)
     if not damaged and not Path(filename).is_relative_to(Path(__file__).parents[1]):
         text = warnings.formatwarning(message, category, filename, lineno, line)
@@ -106,10 +95,7 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print an error message, then exit.
-
-    It is not printed if it is empty, or if the main process has printed an error.
-    """
+    """Print the message, unless it is empty or the main process printed one; exit."""
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

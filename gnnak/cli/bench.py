@@ -112,7 +112,7 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 
 def _cells(record: Record) -> dict[str, str]:
-    """Return the cells of a column, by row title; "" for what was not measured."""
+    """Return the cells of a column, by row title; "" if a value was not measured."""
     from gnnak.training.measure.bench import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}

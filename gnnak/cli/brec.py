@@ -1,7 +1,4 @@
-"""`gnnak brec` and `gnnak wl brec`: count the pairs of BREC that are distinguished.
-
-`gnnak brec` trains a network on each pair; `gnnak wl brec` runs Weisfeiler-Leman tests.
-"""
+"""`gnnak brec` and `gnnak wl brec`: count pairs that networks or tests distinguish."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ WL_EXAMPLES = examples(
     "gnnak wl brec --test swl --num-hops 1 --no-root-mark --json",
 )
 FILE, WL_FILE = "brec.jsonl", "wl_brec.jsonl"
-"""Names of the files, in the results folder, to which the commands append records."""
+"""Files in the results folder to which the commands append records."""
 GROUPS = option(
     callback=check_each(lambda name: check_choice("--group", name, BREC_GROUPS)),
     help=f"May be repeated. One of: {', '.join(BREC_GROUPS)}.",
@@ -203,7 +200,6 @@ def wl_brec(
 def choose_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list[Contender]:
-    """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs."""
     from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
     from gnnak.wl.bounds import find_test
 
@@ -231,10 +227,7 @@ def _count(groups: Mapping[str, Sequence[Pair]]) -> int:
 
 @contextmanager
 def _bar(title: str, total: int, with_count: bool = False) -> Iterator[Callable]:
-    """Context manager: show a progress bar; yield a function that advances it.
-
-    The function takes the number of newly finished pairs and, optionally, a new title.
-    """
+    """Context manager: show a progress bar; yield a function that advances it."""
     with progress_bar(*[MofNCompleteColumn()] * with_count) as bar:
         task = bar.add_task(title, total=total)
 
@@ -270,10 +263,7 @@ def _table(record: Record) -> Table:
 
 
 def _wl_table(records: Sequence[Record]) -> Table:
-    """Return a table with one row per test and one column per group.
-
-    A `+` after a number means that the test was not run on all pairs.
-    """
+    """Return a table with one row per test and one column per group."""
     built = Table("test", title="Pairs of BREC that each test distinguishes")
     groups = records[0]["groups"] if records else {}
     for name, found in groups.items():
@@ -290,4 +280,4 @@ def _wl_table(records: Sequence[Record]) -> Table:
 
 
 def _cell(apart: int, not_run: int) -> str:
-    return f"{apart}+" if not_run else str(apart)
+    return f"{apart}+" if not_run else str(apart)  # +: some pairs were not tested

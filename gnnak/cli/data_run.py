@@ -64,8 +64,7 @@ def loading(
 
 
 NOT_LOCAL = ("download", "file only")
-"""Values that `whereabouts` returns for data sets that are not on disk and that gnnak
-cannot generate. `gnnak datasets describe` without names skips such data sets."""
+"""Results of `whereabouts` for data sets that are neither on disk nor generated."""
 
 
 def rows(data_dir: Path | None) -> list[dict[str, Any]]:
@@ -88,10 +87,7 @@ def rows(data_dir: Path | None) -> list[dict[str, Any]]:
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:
-    """Load data sets and compute their statistics.
-
-    Without `names`, take all data sets that are on disk or can be generated.
-    """
+    """Compute statistics of data sets; by default, of all that need no download."""
     entries = [find_entry(name) for name in names]
     if not names:
         sources = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
@@ -103,7 +99,7 @@ def describe_all(
 def prepare_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[dict[str, Any]]:
-    """Load data sets, so that they are cached on disk; return one summary for each."""
+    """Load data sets, which caches them on disk; return a summary of each data set."""
     entries = [find_entry(name) for name in names]
     prepared = []
     with loading(len(entries), seed, data_dir) as load:
@@ -123,7 +119,6 @@ def prepare_all(
 
 
 def description_table(found: Sequence[Description]) -> Table:
-    """Return the table of `gnnak datasets describe`, with one row per data set."""
     table = Table("data set", "graphs", title="Data sets (paper's figures in brackets)")
     for name in ("mean nodes", "mean edges"):
         table.add_column(name, justify="right")
@@ -143,10 +138,7 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a measured mean, followed by the mean in the paper, if any.
-
-    A `*` marks a difference from the paper, and a `t` a mean over training graphs.
-    """
+    """Format a mean, then the paper's mean in brackets; `*` marks a difference."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1
@@ -178,10 +170,7 @@ def own_graphs(path: Path, smiles: str | None) -> GraphRows:
 def measure(
     store: GraphStore, extractor: Extractor, sample: int, seed: int
 ) -> SubgraphSizes:
-    """Measure the rooted subgraphs of at most `sample` random graphs.
-
-    If there is only one graph, its sizes are estimated from at most `sample` roots.
-    """
+    """Measure the rooted subgraphs of `sample` random graphs, or roots of one graph."""
     if len(store) == 1 and can_choose_roots(extractor):
         found = estimated_sizes(
             extractor, store.edge_index, int(store.num_nodes), sample, seconds=10

@@ -1,10 +1,4 @@
-"""Names of models, tests, data sets and options, and checks that need no PyTorch.
-
-Importing PyTorch takes seconds. The functions `check_...` run before it is imported, as
-callbacks of arguments and options, so that errors in these are reported at once. The
-registries of the names import PyTorch, so this module repeats the names; a test
-compares both.
-"""
+"""Names of models, data sets and options, and checks of names, without PyTorch."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,24 +33,21 @@ WL_FAMILIES = _names(
     "four-regular cycles trees regular circulant csl srg16 srg25 srg26 srg28 cfi-k4 "
     "cfi-petersen cfi-heawood cfi-dodecahedron separating connected"
 )
-"""Names of the graph families that `gnnak wl lab` can run on: the keys of
-`gnnak.wl.families.FAMILIES`."""
+"""Names of the graph families of `gnnak wl lab`, as in `gnnak.wl.families.FAMILIES`."""
 WL_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""Names of the networks that `gnnak wl lab` runs by default, as in
-`gnnak.wl.networks.LAB_NETWORKS`."""
+"""The default networks of `gnnak wl lab`, as in `gnnak.wl.networks.LAB_NETWORKS`."""
 BREC_GROUPS = _names(
     "basic regular strongly-regular extension cfi 4-vertex distance-regular"
 )
 """Names of the groups of pairs in BREC: the keys of `gnnak.brec.data.GROUPS`."""
 GROWING = ("nodes", "hops", "channels", "coverage")
-"""Quantities that `gnnak bench --grow` can vary: the keys of
-`gnnak.training.measure.bench.RANGES`."""
+"""Values of `gnnak bench --grow`, as in `gnnak.training.measure.bench.RANGES`."""
 BASES = ("gin", "gcn", "sage", "gat", "gatedgcn", "pna", "pna*", "ppgn")
 """Names of the base GNNs, as in `gnnak.models.bases.BASES`."""
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names, as in `gnnak.models.factory.SUFFIXES`."""
 MEMBERS = _names("khop ego id id-fast nested ds dss sun sswl sswl+ l2fgnn")
-"""Names of the other subgraph GNNs, as in `gnnak.models.members.MEMBERS`."""
+"""Names of subgraph GNNs other than GNN-AK, as in `gnnak.models.members.MEMBERS`."""
 METRICS = _names(
     "mae mse rmse log10-mse r2 explained-variance pearson spearman kendall concordance "
     "mape accuracy class-recall precision specificity f1 mcc kappa calibration-error "
@@ -91,7 +82,6 @@ DATASETS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 """Names of the data sets; each has a YAML file of its settings."""
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 TABLES = sorted(path.stem for path in CONFIGS.glob("tables/[!_]*.yaml"))
-"""Names of the paper's tables."""
 
 
 option = partial(typer.Option, None)
@@ -128,7 +118,7 @@ def check_each(check: Callable[[Any], object]) -> Callable[[list | None], list |
 
 
 def check_name(flag: str, known: Sequence[str]) -> Callable[[str | None], str | None]:
-    """Return a callback that refuses values other than `known`, in any case."""
+    """Return a callback that refuses values not in `known`; case is ignored."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value.lower() not in known:
@@ -139,14 +129,12 @@ def check_name(flag: str, known: Sequence[str]) -> Callable[[str | None], str | 
 
 
 def check_split(split: str | None) -> str | None:
-    """Raise `OptionError` for an unknown way to split the data."""
     if split is not None and not split.lower().startswith("column:"):
         check_name("--split", SPLITS)(split)
     return split
 
 
 def check_metric(name: str | None) -> str | None:
-    """Raise `OptionError`, which suggests a similar name, for an unknown metric."""
     if name is not None:
         check_known("metric", name.lower(), METRICS)
     return name
@@ -182,14 +170,13 @@ def check_table(name: str | None) -> str | None:
 
 
 def check_tables(names: str) -> None:
-    """Check a text of table names, with commas between them; `all` is also allowed."""
+    """Check table names with commas between them; `all` is also allowed."""
     for name in names.split(","):
         if name.strip() not in ("", "all"):
             check_table(name.strip())
 
 
 def check_file(path: Path | None) -> Path | None:
-    """Raise `FileFormatError` if a file or folder does not exist."""
     if path is not None and not path.exists():
         raise FileFormatError(
             f"there is no file or folder {path}; check the path, which is relative to "
@@ -210,7 +197,7 @@ def check_trained(path: Path) -> Path:
 
 
 def check_model(name: str | None) -> str | None:
-    """Raise `OptionError` unless a name is a model, or may be a class of the user."""
+    """Raise `OptionError` unless a name is a model, or may be a user's class."""
     if name is not None and ":" not in name and name.lower() not in _model_names():
         raise unknown_model(name.lower(), _model_names(), BASES, MEMBERS)
     return name

@@ -1,8 +1,4 @@
-"""Options that several commands of `gnnak` share, and what their values mean.
-
-A group of options is a dataclass with one field per option. A command gets these
-options if it has a parameter of this type and the decorator `expanded`.
-"""
+"""Options that several commands share, as dataclasses with one field per option."""
 
 import importlib
 import inspect
@@ -109,7 +105,7 @@ TESTS = option(
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
 RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
-"""Fields of `RunOptions` whose names are names, or short names, of options of a run."""
+"""Fields of `RunOptions` with the name, or the short name, of an option of a run."""
 
 
 @dataclass
@@ -190,7 +186,7 @@ class DataOptions:
     data_dir: Path | None = DATA_DIR
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the run that the user set, except those of own data."""
+        """Return the options that the user set, without those in `data.own`."""
         named = {name: getattr(self, name, None) for name in RUN_NAMES.split()}
         options = given(**named)
         if self.model:
@@ -342,10 +338,7 @@ class WLGraphOptions(WLOptions):
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorator: replace each parameter that is a dataclass by one option per field.
-
-    Typer then shows and parses these options. The command still gets the dataclass.
-    """
+    """Decorator: replace a command's dataclass parameters by one option per field."""
     hints: dict[str, Any] = get_type_hints(command)
     groups: dict[str, Any] = {
         n: kind for n, kind in hints.items() if is_dataclass(kind)
@@ -373,21 +366,14 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Return the options that were set on the command line, that is, are not None.
-
-    >>> given(num_hops=2, hash=None, root_mark=False)
-    {'num_hops': 2, 'root_mark': False}
-    """
+    """Return the options that were set on the command line, that is, are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def options_by_test(
     tests: Sequence[str], options: dict[str, object]
 ) -> dict[str, dict[str, object]]:
-    """Return the options that each Weisfeiler-Leman test supports, by test.
-
-    An option that no test supports raises `OptionError`.
-    """
+    """Return the options of each WL test; refuse options that no test supports."""
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}
@@ -405,13 +391,7 @@ def options_by_test(
 
 
 def own_values(**given: Any) -> dict[str, Any]:
-    """Convert options of the command line to fields of `OwnData`, by name.
-
-    Lists become tuples and paths become texts; options that are not given are left out.
-
-    >>> own_values(targets=["logp"], labels=Path("labels.csv"), task=None)
-    {'targets': ('logp',), 'labels': 'labels.csv'}
-    """
+    """Convert options of the command line to fields of `OwnData`, without None."""
     convert = {list: tuple, **dict.fromkeys((Path, type(Path())), str)}
     return {
         name: convert.get(type(value), lambda same: same)(value)
@@ -449,11 +429,7 @@ def find_model(name: str) -> str:
 
 
 def next_step(best: Path, config: "RunConfig") -> str:
-    """Return a text that says what to do with the trained model.
-
-    For the user's own data, the text is a command that predicts for new data. For a
-    data set of gnnak, it is the path of the checkpoint.
-    """
+    """Return a text that says how to use the trained model."""
     from gnnak.graphs.readers.files import format_suffix
 
     if config.data.own.path is None:
@@ -464,7 +440,7 @@ def next_step(best: Path, config: "RunConfig") -> str:
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:
-    """Return a progress bar for stderr, which is hidden unless this is a terminal."""
+    """Return a progress bar for stderr; it is hidden unless stderr is a terminal."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description:44}"),

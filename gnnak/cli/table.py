@@ -155,10 +155,7 @@ def table(
 def _run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
-    """Do the runs `jobs` and measure data sets; if one fails, go on with the others.
-
-    Returns the titles of the runs and data sets that failed.
-    """
+    """Do runs and measure data sets; return the titles of those that failed."""
     from gnnak.report.tables import measure_dataset
 
     failed = []
@@ -212,7 +209,6 @@ def _as_dict(filled: FilledTable) -> dict[str, object]:
 
 
 def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
-    """Print how many cells of each table were run and how many agree with the paper."""
     from gnnak.report.tables import Counts
 
     counts = [(filled.table.name, filled.counts) for filled in tables]

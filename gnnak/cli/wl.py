@@ -141,10 +141,7 @@ def lab(
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
-    """Return a table of results with one section per family of graphs.
-
-    `kind` is the heading of the second column: "test" or "network".
-    """
+    """Return a table of results with one section per family of graphs."""
     table = Table("family", kind, title=title)
     for name in ("pairs", "told apart", "rounds", "seconds"):
         table.add_column(name, justify="right")
@@ -259,10 +256,7 @@ def explain(
 def _read_files(
     files: Sequence[Path], smiles: str | None
 ) -> tuple[dict[str, Data], list[str]]:
-    """Read files; return all graphs by name, and a text per file with its graph count.
-
-    The name of a graph is `file`, or `file:row` if the file has several graphs.
-    """
+    """Return all graphs by name, `file` or `file:row`, and a line of text per file."""
     from gnnak.cli.data_run import own_graphs
     from gnnak.wl.inputs import graphs_of
 
@@ -280,11 +274,7 @@ def _read_files(
 
 
 def _title(name: str, options: dict[str, object]) -> str:
-    """Return the name of a test; for a network, also the name of its bound.
-
-    >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
-    'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'
-    """
+    """Return the name of a test; for a network, also the name of its bound."""
     from gnnak.wl.bounds import find_test
 
     if name in WL_TESTS:
@@ -296,10 +286,7 @@ def _title(name: str, options: dict[str, object]) -> str:
 def _compare(
     test: str, graphs: Sequence[Data], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Run a WL test on graphs, and return a row of the table.
-
-    If the test fails, the row says why; if this is the only test, the error is raised.
-    """
+    """Run a WL test on graphs; return a table row, with the error if it fails."""
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 

@@ -32,10 +32,7 @@ def default_backend() -> Backend:
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for CPUs.
-
-    It fuses a layer only if there are at least `min_copies` node copies.
-    """
+    """Build the CPU backend; it fuses layers with at least `min_copies` node copies."""
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
@@ -116,10 +113,7 @@ def _sample_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample roots for SubgraphDrop. Returns a mask of the sampled subgraphs, [s].
-
-    If `farthest`, the roots are sampled farthest first, otherwise by greedy set cover.
-    """
+    """Sample roots, farthest first or by greedy set cover; return a mask, [s]."""
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import sample_greedily

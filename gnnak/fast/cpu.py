@@ -1,12 +1,11 @@
-"""GNN-AK layers on a CPU, with fewer passes over tensors that have a row per node copy.
+"""GNN-AK layers on a CPU, which compute equal states and messages only once.
 
-Before message passing, two copies of a node have equal states if they are equally far
-from their roots. So states are computed once per pair (node, distance), and messages
-once per pair (edge, distance of the edge's source). `torch.embedding_bag` sums them.
-Consecutive Linears are merged into one, by multiplying their weights.
+Before message passing, copies of a node at equal distance from their roots have equal
+states. So states are computed once per pair (node, distance), and messages once per
+pair (edge, distance of the edge's source).
 
-In shapes, u is the number of distinct pairs (node, distance), t the number of
-distances, and w the width of the states that the base GNN gets.
+In shapes, u counts the distinct pairs (node, distance), t counts distances, and w is
+the width of the states that the base GNN gets.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class Ones(NamedTuple):
     columns: Tensor
     """[q]: the column of each of the q ones, sorted by row."""
     ptr: Tensor | None = None
-    """[r + 1]: where each of the r rows begins in `columns`. If None, each row has
-    exactly one 1, and a product with the matrix only gathers rows."""
+    """[r + 1]: where each row begins in `columns`; None if each row has one 1."""
 
     @property
     def num_rows(self) -> int:
@@ -56,7 +54,7 @@ class Incidence:
     transposed: Ones
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """Multiply this matrix by `values`, [columns, c]. Returns [rows, c]."""
+        """Multiply this matrix by `values`, [columns, c]; return [rows, c]."""
         return _Product.apply(values, self)
 
     @property
@@ -65,10 +63,7 @@ class Incidence:
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
-    """Return the matrix, with `size` columns, whose product with x is `x[index]`.
-
-    `in_order` says that `index` is sorted.
-    """
+    """Return the matrix with `size` columns whose product with x is `x[index]`."""
     groups = group(index, size, in_order)
     order = groups.order
     if order is None:
@@ -77,8 +72,6 @@ def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence
 
 
 class _Product(torch.autograd.Function):
-    """Autograd function of `Incidence.__matmul__`; it also supports `torch.func`."""
-
     @staticmethod
     def forward(values: Tensor, matrix: Incidence) -> Tensor:
         columns, ptr = matrix.ones
@@ -120,10 +113,7 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The u distinct pairs (node, distance to the root) of all node copies, sorted.
-
-    For a pool over subgraphs, the pairs are (subgraph, distance) instead.
-    """
+    """The distinct pairs (node or subgraph, hop) of all node copies, sorted."""
 
     of_copies: Incidence
     """[m, u]: the one in row i marks the pair of node copy i."""
@@ -134,10 +124,7 @@ class HopPairs(NamedTuple):
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Compute `key.unique(return_inverse=True)` without sorting.
-
-    All values of `key`, [m], must be in 0..size-1. Returns the distinct values, [u],
-    and, for each element of `key`, the position of its value among these, [m].
+    """Compute `key.unique(return_inverse=True)` without sorting; key is in 0..size-1.
 
     >>> numbered(torch.tensor([7, 2, 7, 4]), 9)
     (tensor([2, 4, 7]), tensor([2, 0, 2, 1]))
@@ -172,12 +159,7 @@ def hop_pairs(
 
 
 class Messages(NamedTuple):
-    """The distinct messages, and the node copies that receive them.
-
-    There are v messages, one for each distinct pair of an edge and the distance from
-    the edge's source to the root. A node copy sums the messages that it receives and
-    its own state.
-    """
+    """The v distinct messages, one for each pair (edge, distance of its source)."""
 
     source: Incidence
     """[v, u]: the one in row i marks the pair (node, distance) that sends message i."""
@@ -185,7 +167,7 @@ class Messages(NamedTuple):
     """[v, e]: the one in row i marks the edge of message i."""
     into: Incidence
     """[m, v + u]: the ones in row i mark the messages that node copy i receives (first
-    v columns), and the pair that has its own state (last u columns)."""
+    v columns), and the state of node copy i (last u columns)."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -200,7 +182,6 @@ def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
 
 
 def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
-    """Find the distinct messages in all rooted subgraphs; cache them in `subgraphs`."""
     num_pairs, num_hops = pairs.one_hot.shape
 
     def find() -> Messages:
@@ -253,11 +234,7 @@ def cpu_encodings(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of a layer, as `GNNAK.encode` does.
-
-    Returns `NotImplemented` if there are fewer than `min_copies` node copies, or if the
-    layer is not supported.
-    """
+    """Compute `GNNAK.encode`, if there are at least `min_copies` node copies."""
     if subgraphs.num_copies < min_copies:
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
@@ -286,11 +263,7 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Run the base GNN and `layer.project`, except for the Linears at the end.
-
-    Returns the states before these Linears, [m, c], and the list of these Linears. The
-    caller merges them with the first Linear of an MLP.
-    """
+    """Run the base GNN up to its last Linears; return the states and these Linears."""
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
@@ -331,7 +304,6 @@ def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
 
 
 def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
-    """Return whether `run_base` can compute the distinct messages of `conv`."""
     width = layer.in_channels
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)
@@ -378,7 +350,7 @@ def _has_known_parts(layer: GNNAK) -> bool:
 
 
 def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
-    """Return the gates of an encoding, [t, c], or None if it has no gates."""
+    """Return the gates of an encoding, [t, c], or None if the encoding has no gates."""
     if name not in layer.gates:
         return None
     assert layer.hop_table is not None
@@ -388,10 +360,7 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears` and the MLP of an encoding.
-
-    If the encoding has no MLP, `linears` is empty, and `rows` is returned.
-    """
+    """Apply `linears`, then the MLP of an encoding. Without an MLP, return `rows`."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

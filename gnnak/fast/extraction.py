@@ -1,8 +1,4 @@
-"""Extract rooted subgraphs on a GPU, without sorting node copies or edge copies.
-
-`fast_reach` finds the nodes of egonets with products of small adjacency matrices, and
-`fast_induced_edges` finds the edges inside subgraphs with a Triton kernel.
-"""
+"""Extract rooted subgraphs on a GPU, without sorting node copies or edge copies."""
 
 import torch
 import triton
@@ -15,12 +11,11 @@ from gnnak.graphs.ragged import pointers
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 WIDEST = 256
-"""`fast_reach` supports blocks (see there) of at most this many nodes."""
+"""Largest number of nodes in a block, see `fast_reach`."""
 MOST_ENTRIES = 1 << 26
-"""`fast_reach` supports matrices with at most this many entries in total."""
+"""Largest number of entries of all matrices together, see `fast_reach`."""
 HUB = 16
-"""`fast_induced_edges` supports graphs in which no node copy has more than this many
-times the mean number of incoming edges."""
+"""Largest supported in-degree, as a multiple of the mean in-degree of node copies."""
 BLOCK = 128
 """Number of node copies that one Triton program handles."""
 
@@ -30,9 +25,8 @@ def fast_reach(
 ) -> tuple[Tensor, Tensor]:
     """Find the nodes of all egonets, as `gnnak.subgraphs.reach.reach` does.
 
-    Every node is a root. Nodes are divided into *blocks*: the shortest ranges of
-    consecutive nodes without edges between them. In a batch, a block is a graph or a
-    part of one. Each block has a dense matrix. After q products, entry (i, j) tells
+    The nodes are divided into *blocks*: ranges of consecutive nodes without edges to
+    other ranges. A block has a dense matrix. After q products, entry (i, j) tells
     whether node j is at most q edges away from node i.
     """
     size, device = neighbors.num_nodes, neighbors.node.device
@@ -77,12 +71,7 @@ def fast_induced_edges(
     neighbors: Neighbors,
     limit: CopyLimit,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of all subgraphs, as `gnnak.subgraphs.induce.induced_edges` does.
-
-    For each incoming edge of each node copy, the kernel looks for the edge's source in
-    the subgraph, by binary search. The first launch of the kernel counts the edges, and
-    the second launch writes them.
-    """
+    """Find the edges inside subgraphs, as `gnnak.subgraphs.induce` does."""
     copies = node.numel()
     in_degree = neighbors.ptr.diff().index_select(0, node)
     if not copies:
@@ -105,8 +94,7 @@ def fast_induced_edges(
 
 
 FIELDS = ["node", "subgraph", "first", "ptr", "neighbor", "name", "start", "ends"]
-"""Kernel arguments that may point to slices of larger tensors. The alignment of slices
-varies, and Triton must not compile a separate version for each alignment."""
+"""Pointers whose alignment varies. Triton must not recompile for each alignment."""
 
 
 @triton.jit(
@@ -117,10 +105,9 @@ def _edges(
     node, subgraph, first, ptr, neighbor, name, start, ends, edge, copies, total,
     WRITE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Count or write the incoming edges of each node copy.
+    """Search the source of each incoming edge of a node copy in the copy's subgraph.
 
-    Without `WRITE`, `start` receives the counts. With `WRITE`, `start` has the position
-    of each copy's first edge, and `ends` and `edge` receive the edges.
+    Without `WRITE`, count edges in `start`; else write edges to `ends` and `edge`.
     """
     copy = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = copy < copies

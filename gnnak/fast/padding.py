@@ -1,8 +1,4 @@
-"""Pad the rows of many batches at once, with one Triton kernel per tensor.
-
-`gnnak.loading.padding.pad_rows` computes the same with several PyTorch operations per
-tensor; its docstring explains the arguments.
-"""
+"""Pad the rows of many batches at once, with one Triton kernel per tensor."""
 
 from math import prod
 
@@ -19,7 +15,7 @@ BLOCK = 1024
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Pad each of b batches to `size` rows with the value `padding`, [b, size, ...]."""
+    """Implement `gnnak.loading.padding.pad_rows`; return [b, size, ...]."""
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])
@@ -29,8 +25,7 @@ def pad_rows(
 
 
 FIELDS = ["value", "first", "count", "out"]
-"""Kernel arguments that may point to slices of larger tensors. The alignment of slices
-varies, and Triton must not compile a separate version for each alignment."""
+"""Pointers whose alignment varies. Triton must not recompile for each alignment."""
 
 
 @triton.jit(

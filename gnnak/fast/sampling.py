@@ -1,8 +1,6 @@
-"""Triton kernels of SubgraphDrop, which trains on a sample of the rooted subgraphs.
+"""Triton kernels of SubgraphDrop: sample roots, and estimate dropped encodings.
 
-`sample_greedily` samples roots. `fast_filling` computes the weights with which the
-encodings of sampled roots estimate those of all other roots. In each kernel, one
-program handles one connected component.
+In each kernel, one program handles one connected component.
 """
 
 from dataclasses import replace
@@ -19,13 +17,10 @@ from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 MIN_BLOCK = 64
-"""Smallest block size for which the Triton kernels are compiled. A batch that needs
-a new block size triggers a compilation in the middle of an epoch; this minimum makes
-such compilations rare."""
+"""Smallest block size. With fewer block sizes, Triton compiles less often."""
 
 
 def _block_of(plan: Plan) -> int:
-    """Return the number of nodes that one program handles, a power of two."""
     return max(2 ** (plan.largest - 1).bit_length(), MIN_BLOCK)
 
 
@@ -109,7 +104,6 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Return, for each node, whether the subgraph `chosen` contains the node."""
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
     at = tl.zeros_like(node) + begin
@@ -122,7 +116,6 @@ def _holds(copy_ptr, member, chosen, node):
 
 @triton.jit
 def _total(copy_ptr, member, marks, node, subgraph, marked, there):
-    """Count the `marked` nodes of each subgraph."""
     # Threads exchange the marks of their nodes through a buffer in global memory.
     tl.debug_barrier()
     tl.store(marks + node, marked.to(tl.int32), mask=there)
@@ -143,7 +136,7 @@ def _total(copy_ptr, member, marks, node, subgraph, marked, there):
 def fast_filling(
     subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
 ) -> Filling:
-    """Compute the weights of `plan_filling`, sorted by connected component."""
+    """Compute the result of `plan_filling`, sorted by connected component."""
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
     widths = torch.zeros_like(groups.ptr[1:]).index_add_(0, home, kept.long())
@@ -242,11 +235,7 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Average the weights for one sampled root over some neighbours of each node.
-
-    These are the neighbours at `distance - 1` from the nearest sampled root. `column`
-    points to the weights. `share` is 1 / (number of these neighbours).
-    """
+    """Average the weights at `column` over each node's neighbours at `distance - 1`."""
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)
     k = 0

@@ -31,24 +31,20 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 Count = TypeVar("Count", int, Tensor)
 
 WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
-"""Memory budget of a window in bytes, by device type. On a GPU, many small kernels are
-slow, so several batches are assembled at once. On a CPU, this would save no time, and a
-budget of one byte makes every window a single batch."""
+"""Memory budget of a window in bytes, by device type. On a CPU, larger windows save no
+time; one byte makes every window a single batch."""
 WINDOW_BATCHES = 4
 """Number of batches that a window should have if subgraphs are cached."""
 MAX_FACTOR = 4
 """Largest factor by which the memory budget grows to hold `WINDOW_BATCHES` batches."""
 EXTRACTION_FACTOR = 8
-"""The memory budget is multiplied by this factor if subgraphs are extracted in each
-epoch, since extraction gains more from large windows than loading from a cache."""
+"""The memory budget is multiplied by this factor if subgraphs are not cached."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""The estimate of memory assumes that SubgraphDrop samples at least this share of the
-node copies and edge copies."""
+"""Least share of node copies and edge copies that SubgraphDrop is assumed to sample."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Largest number of node pairs in a window, for computations on all pairs of nodes of a
-graph: farthest-point sampling of SubgraphDrop, and structural encodings."""
+"""Largest number of node pairs in a window, for computations on all pairs of nodes."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,8 @@ class Subgraphs:
     cached: CachedSubgraphs | None = None
     """The subgraphs of all graphs, or None if they are not cached."""
     extractor: Extractor | None = None
-    """Extracts the subgraphs of each batch if `cached` is None. If both are None, the
-    loader yields batches without subgraphs."""
+    """Extracts the subgraphs of each batch if `cached` is None. If both are None,
+    batches have no subgraphs."""
     drop: SubgraphDrop | None = None
     """Samples some of the subgraphs of each batch. If None, all subgraphs are used."""
     plans: CachedPlans | None = None
@@ -112,7 +108,6 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Estimate the fraction of a window's memory budget that each graph takes, [g]."""
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
         # The `Filling` has about one entry per node.
@@ -137,10 +132,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate the memory of sampled subgraphs, divided by that of all subgraphs.
-
-    The estimate uses at most `most` graphs.
-    """
+    """Estimate the memory of sampled subgraphs, divided by that of all subgraphs."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -170,7 +162,6 @@ def estimated_memory_shares(
 
 
 def _some_positions(store: GraphStore, most: int) -> Tensor:
-    """Return the positions of at most `most` graphs, evenly spaced over the store."""
     count = min(SAMPLE_GRAPHS, most, len(store))
     return torch.arange(count, device=store.device) * len(store) // max(count, 1)
 
@@ -236,12 +227,7 @@ class Assembled(NamedTuple):
 class Assembler:
     """Assembles all batches of a window together, from graphs on the device.
 
-    If `batch_size` is None, the number of graphs per batch varies. If `single`, every
-    window is one batch; otherwise the memory budget limits the batches of a window. If
-    `copies_edges`, batches with subgraphs come with a copy of their edges.
-
-    Attributes:
-        share: Fraction of the memory budget that each graph takes, [g].
+    `batch_size` is None if it varies. If `single`, every window is one batch.
     """
 
     def __init__(
@@ -302,17 +288,13 @@ class Assembler:
 
 
 Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
-"""An iterator over windows, each as the list of its batches."""
 
 
 class EpochWindows:
-    """Yields the windows of each epoch.
+    """Yields the windows of each epoch; on a GPU, prefetches the next window.
 
-    On a GPU, the next window is prefetched while the batches of the current window are
-    used. During the last window of an epoch, the first window of the next epoch is
-    prefetched. The random subgraphs of a window depend only on the seed of the epoch
-    and on the number of the window's first batch, so that an epoch can start at a later
-    batch.
+    The random subgraphs of a window depend only on the seed of the epoch and on the
+    number of its first batch, so that an epoch can start at a later batch.
     """
 
     def __init__(self, assembler: Assembler, order: BatchOrder, seed: int) -> None:
@@ -328,10 +310,7 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch of `count` batches, from batch `first` on.
-
-        If `more`, the first window of the next epoch is prefetched.
-        """
+        """Yield the windows of an epoch; if `more`, prefetch the next epoch."""
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:
@@ -352,7 +331,7 @@ class EpochWindows:
         self._prefetched = epoch, self._start(epoch)
 
     def _take(self, epoch: int) -> Windows:
-        """Return the prefetched windows of an epoch, or else start to compute them."""
+        """Return the prefetched windows of an epoch, or start to compute windows."""
         if self._prefetched is not None and self._prefetched[0] == epoch:
             windows, self._prefetched = self._prefetched[1], None
             return windows
@@ -363,10 +342,9 @@ class EpochWindows:
 def _start(
     assembler: Assembler, order: BatchOrder, seed: int, epoch: int, first: int = 0
 ) -> Windows:
-    """Return the windows of an epoch from batch `first` on; prefetch the first one."""
+    """Return the windows of an epoch from batch `first` on, and prefetch the first."""
 
     def assembled() -> Generator[list[Assembled], None, None]:
-        """Yield windows; the first one lacks the batches before batch `first`."""
         if assembler.padder is not None:
             assembler.padder.demand.begin_epoch()
         generator, end = torch.Generator(assembler.device), 0

@@ -1,7 +1,4 @@
-"""Convert assembled batches to PyG batches.
-
-A batch may have a padded form: the same batch with padding.
-"""
+"""Convert assembled batches to PyG batches, which may have a padded form."""
 
 from __future__ import annotations
 
@@ -29,9 +26,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 FORM = "_padded"
-"""Name of the attribute of a PyG batch that refers to its `PaddedForm`, or to an
-`Unpadded` if the loader could have padded the batch but did not. If a field of the
-graphs cannot be padded, the attribute is a text that says so."""
+"""Attribute of a PyG batch: its `PaddedForm`; an `Unpadded`, which can compute this
+form; or a text that says why the batch cannot be padded."""
 STRUCTURE = ("edge_index", "batch", "ptr")
 """A batch cannot be padded if one of these fields, or its subgraphs, were changed."""
 STORED = ("x", "edge_attr", "y")
@@ -44,8 +40,6 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts assembled batches to PyG batches."""
-
     def __init__(
         self,
         graphs: FieldStore,
@@ -105,7 +99,6 @@ class BatchMaker:
         return batch
 
     def _axis(self, name: str) -> str | None:
-        """Return the axis of a field's rows, or None if the field cannot be padded."""
         if name == "y" and self.graphs.store.y is not None:
             return "nodes" if self.graphs.store.node_targets else "graphs"
         attribute = self.graphs.attributes.tensors.get(name)
@@ -114,14 +107,14 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set the two mappings that `Batch.to_data_list` reads; compute them lazily."""
+        """Set the two mappings that `Batch.to_data_list` reads."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
             batch._num_nodes = store.counts[0, positions].tolist()
 
         def slices(name: str) -> Tensor:
-            """Return where the rows of each graph start in a field."""
+            """Return the first row of each graph in a field."""
             positions = torch.tensor(numbers, device="cpu")
             attribute = attributes.tensors.get(name)
             if attribute is not None:
@@ -132,7 +125,7 @@ class BatchMaker:
             return pointers(store.counts[0 if axis == "nodes" else 1, positions])
 
         def shifts(name: str) -> Tensor | None:
-            """Return the offset that batching added to the indices of each graph."""
+            """Return the number that batching added to each graph's indices."""
             positions = torch.tensor(numbers, device="cpu")
             attribute = attributes.tensors.get(name)
             step = None if attribute is None else attribute.step
@@ -178,16 +171,13 @@ class PaddedForm:
 
     item: Item
     build: Callable[[Item], Batch]
-    """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
-    real rows."""
+    """Converts a padded item to a PyG batch."""
     fields: dict[str, tuple[Any, int, str | None]]
-    """The fields of the PyG batch at the time of padding. Maps the name of a field to
-    its value, its version counter (the number of in-place changes of the tensor), and
-    the axis of its rows, such as "nodes"."""
+    """Maps a field of the batch to its value, version counter (number of in-place
+    changes) and axis, such as "nodes", all at the time of padding."""
     padder: Padder
     is_copy: bool = False
-    """Whether the padded batch has memory of its own. If it has none, the tensors of
-    the batch are views of the padded tensors."""
+    """Whether padded tensors have memory of their own. If not, the batch has views."""
 
     def pad_to_largest(self) -> None:
         """Pad the next batches to the largest shape, so that it is captured first."""
@@ -200,11 +190,7 @@ class PaddedForm:
         return type(None), ()
 
     def update(self, name: str, value: object) -> None:
-        """Copy a field to the padded batch again, unless they share memory.
-
-        Changes through `.data`, NumPy or DLPack do not change a version counter, so the
-        field may differ from its padded copy.
-        """
+        """Copy a field again, because version counters miss changes through `.data`."""
         given = self.item.batch
         padded = self.item.extra.get(name, getattr(given, name, None))
         if not self.is_copy or padded is None or not isinstance(value, Tensor):
@@ -215,7 +201,6 @@ class PaddedForm:
             padded[: value.size(0)] = value
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
-        """Return (name, dtype, shape of a row) of each tensor field, sorted."""
         given = self.item.batch
         fields = {"x": given.x, "edge_attr": given.edge_attr, "y": given.y}
         tensors = {k: v for k, v in (fields | self.item.extra).items() if v is not None}
@@ -225,10 +210,9 @@ class PaddedForm:
 class Unpadded:
     """Computes the padded form of a PyG batch when it is needed.
 
-    This object refers to no tensor with a row per node, edge or graph, so the memory of
-    the batch can be freed when the batch is moved to another device. Deep copies and
-    pickles of the batch cannot be padded. `axes` maps each field of the batch to the
-    axis of its rows, such as "nodes", or to None if the field cannot be padded.
+    Refers to no tensor with a row per node, edge or graph, so that a batch's memory can
+    be freed. `axes` maps each field to the axis of its rows, or to None if the field
+    cannot be padded.
     """
 
     def __init__(
@@ -279,7 +263,6 @@ class Unpadded:
         return TOO_SMALL if item is None else self.with_item(batch, item, True)
 
     def _can_pad(self, name: str, axis: str | None, now: Mapping[str, Any]) -> bool:
-        """Return whether a field can be padded; `now` has the current fields."""
         value = now[name]
         if name in self._structure:
             before, version = self._structure[name]
@@ -301,10 +284,7 @@ def is_structure(name: str, value: object) -> bool:
 
 
 def padded_form(batch: Any) -> PaddedForm | str:
-    """Return the padded form of a PyG batch, or a text that says why there is none.
-
-    Fields that were added, replaced or changed since the last padding are padded now.
-    """
+    """Return the padded form of a PyG batch, or a text that says why there is none."""
     form: Any = getattr(batch, "__dict__", {}).get(FORM)
     if isinstance(form, Unpadded | PaddedForm):
         form.padder.demand.use()
@@ -351,7 +331,6 @@ def _axis_of(value: object, item: Item) -> str | None:
 
 
 def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
-    """Return a field with zeros as padding, or None if the field cannot be padded."""
     assert item.sizes is not None
     if axis is None or not _is_plain(value, item.sizes[axis], item.batch.device):
         return None
@@ -362,7 +341,6 @@ def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
 
 
 def _is_plain(value: object, rows: int, device: torch.device) -> bool:
-    """Return whether a value is a dense tensor with `rows` rows and no gradient."""
     if not isinstance(value, Tensor) or not value.dim() or value.requires_grad:
         return False
     dense = value.layout == torch.strided and value.device == device
@@ -376,6 +354,5 @@ def _describe_obstacle(name: str, value: object) -> str:
 
 
 def _version_of(value: object) -> int:
-    """Return how often a tensor was changed in place; 0 for anything else."""
     tensor = isinstance(value, Tensor) and not value.is_inference()
     return value._version if tensor else 0  # type: ignore[attr-defined]

@@ -60,8 +60,7 @@ class GraphLoader(HasEpochs):
     over graphs. On a GPU, several batches are assembled at once, and prefetched. A
     batch is a PyG `Batch` with all fields of the graphs. With `subgraphs`, the rooted
     subgraphs of a batch are in its field `subgraphs`. An uplifted model or a network
-    that is called with the batch's `edge_index` uses these subgraphs, and extracts
-    none.
+    that is called with the batch's `edge_index` uses these subgraphs.
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
     the number of the epoch, which can be set: `loader.epoch = 3`. In distributed
@@ -74,8 +73,7 @@ class GraphLoader(HasEpochs):
             "zinc/train". The `transform` of a PyG data set is applied once, when the
             graphs are read, and not anew in each epoch.
         batch_size: Number of graphs per batch; or a `Budget`, which limits the number
-            of nodes or node copies (a node as it occurs in one rooted subgraph) of a
-            batch.
+            of nodes or node copies (nodes as they occur in rooted subgraphs).
         shuffle: Whether the graphs are in a random order, a new one in each epoch.
         device: The device of the batches. If None, the device of the graphs.
         subgraphs: Extracts the rooted subgraphs, for example `EgoNets(3)`. If None,
@@ -97,9 +95,8 @@ class GraphLoader(HasEpochs):
     Attributes:
         dataset: The argument `graphs`. If this is a name, the `GraphStore` of the data
             set; if it is an iterator, a list of its graphs.
-        padded: Whether batches can have a padded form. They cannot have one with a
-            `Budget`, or if a field has neither one row per graph, nor one row per node,
-            nor one row per edge.
+        padded: Whether batches can have a padded form. This needs a fixed `batch_size`,
+            and fields with one row per graph, node or edge.
 
     >>> from torch_geometric.data import Data
     >>> ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.ones(3, 1))
@@ -291,13 +288,11 @@ class GraphLoader(HasEpochs):
 
 
 class Loader:
-    """Iterates over the batches of an epoch.
+    """Iterates over the batches of an epoch, for `gnnak train`.
 
-    For each batch, it yields an `Item` on the store's device, or None if a resumed run
-    skips the batch (`epochs.done`). If `padded`, batches are padded, beginning with the
-    first batch that has all `sampler.batch_size` graphs. The loader waits for each
-    window within the context manager that `timed()` returns. Without `epochs`, every
-    iteration is epoch 0.
+    It yields an `Item` for each batch, or None if a resumed run skips the batch. The
+    loader waits for each window within the context manager that `timed()` returns.
+    Without `epochs`, every iteration is epoch 0.
     """
 
     def __init__(
@@ -349,21 +344,14 @@ UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
 def identify(counts: Tensor) -> dict[str, int]:
-    """Return the entries of a `state_dict` that identify the graphs.
-
-    `counts`, [2, g] on the CPU, has the number of nodes and edges of each graph. The
-    checksum `sizes` depends on the order of the graphs.
-    """
+    """Return `state_dict` entries that identify graphs by their `counts`, [2, g]."""
     nodes, edges = counts.sum(dim=1).tolist()
     sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
     return {"nodes": nodes, "edges": edges, "sizes": sizes}
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Check that the entries of `state` agree with those of this loader, `mine`.
-
-    Returns the number of the epoch and the number of the next batch in `state`.
-    """
+    """Check a state against `mine`; return its epoch and number of the next batch."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

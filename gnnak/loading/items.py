@@ -15,11 +15,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers of graphs, nodes and so on of a padded batch, including padding.
-
-    The last graph is padding: it consists of all padding nodes. The size of anything
-    that a batch lacks, such as subgraphs, is 0.
-    """
+    """The padded sizes of a batch. The last graph consists of all padding nodes."""
 
     graphs: int
     nodes: int
@@ -40,21 +36,19 @@ class Item:
 
     batch: GraphBatch
     subgraphs: RootedSubgraphs | None = None
-    """The rooted subgraphs of the batch. With SubgraphDrop, these are only the sampled
-    subgraphs. None if the network extracts subgraphs itself, or needs none."""
+    """The rooted subgraphs of the batch; with SubgraphDrop, only the sampled ones. None
+    if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
     """The sizes that the batch is padded to. Without padding, this is None unless all
     batches have equal sizes."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further fields of the batch by name; for example, positions of nodes."""
+    """Further fields of the batch by name, such as positions of nodes."""
     sizes: dict[str, int] | None = None
-    """For a padded batch, the numbers of real graphs, nodes and so on, on the host. On
-    the device, `batch.real` has the same numbers. None if the batch is not padded."""
+    """The numbers of real graphs, nodes and so on, on the host; None if not padded."""
     positions: list[int] | None = None
-    """Positions of the batch's graphs in the store; None if these are not known."""
+    """Positions of the batch's graphs in the store; None if they are not known."""
     rows: Tensor | None = None
-    """If the batch is one large graph, the nodes whose outputs are trained or scored,
-    [r]. If None, the outputs of all nodes or graphs of the batch are used."""
+    """[r]: the nodes of one large graph that are trained or scored. None: all nodes."""
 
 
 DERIVED = "_derived"
@@ -72,13 +66,7 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 
 def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Return one tensor for each block of memory: views of a tensor share its block.
-
-    >>> import torch
-    >>> whole = torch.arange(4)
-    >>> len(one_per_storage([whole, whole[:2], torch.zeros(1)]))
-    2
-    """
+    """Return one tensor for each block of memory; views have the block of a tensor."""
     found = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
     return list(found.values())
 
@@ -105,7 +93,6 @@ def like(record: Record, tensors: Iterable[Tensor]) -> Record:
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
-    """Return the (key, value) pairs of a dataclass, dict or tuple; None for others."""
     if isinstance(record, dict):
         return [(key, record[key]) for key in sorted(record, key=str)]
     if isinstance(record, tuple):

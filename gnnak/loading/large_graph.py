@@ -22,17 +22,11 @@ class Rows(NamedTuple):
     """A field with a row per node or per edge."""
 
     value: Any
-    """A tensor, or any other sequence."""
     dim: int = 0
     """The dimension of a tensor along which its rows are counted."""
 
     def select(self, index: Tensor, device: torch.device) -> Any:
-        """Return the rows with the numbers `index`, on `device`.
-
-        `index` must be on the device of the field.
-
-        Rows that are moved from the CPU to a GPU are gathered in pinned memory.
-        """
+        """Return rows on `device`; `index` must be on the device of the field."""
         value, dim = self
         if not isinstance(value, Tensor):
             places = index.tolist()
@@ -55,7 +49,7 @@ class LargeGraph:
     edge_index: Tensor
     num_nodes: int
     rest: Data = field(default_factory=Data)
-    """A `Data` with all other fields, which are the same in each batch."""
+    """All other fields, which are the same in each batch."""
     node: dict[str, Rows] = field(default_factory=dict)
     """Fields with a row per node, by name."""
     edge: dict[str, Rows] = field(default_factory=dict)
@@ -82,7 +76,6 @@ class LargeGraph:
 
 
 def device_of(value: object) -> torch.device:
-    """Return the device of a field; anything but a tensor is on the CPU."""
     return value.device if isinstance(value, Tensor) else torch.device("cpu")
 
 
@@ -140,7 +133,6 @@ def as_tensor(value: Any) -> Any:
 
 
 def node_attributes(store: FeatureStore) -> list[Any]:
-    """Return the attributes of nodes, and not those of edges, in a feature store."""
     every = store.get_all_tensor_attrs()
     return [each for each in every if not isinstance(each.group_name, list | tuple)]
 
@@ -170,8 +162,6 @@ def read_seeds(
     input_nodes: object, num_nodes: int, name: str = "input_nodes"
 ) -> tuple[Tensor, Tensor]:
     """Return the seed nodes, and the `input_id` of each seed, as two CPU tensors.
-
-    `name` is the name of the argument `input_nodes` in error messages.
 
     >>> read_seeds([False, True, True], 3), read_seeds([2, 1], 3)
     ((tensor([1, 2]), tensor([1, 2])), (tensor([2, 1]), tensor([0, 1])))

@@ -23,8 +23,7 @@ class Budget:
     """The largest number of nodes, node copies or both that a batch may have.
 
     A node copy is a node as it occurs in one rooted subgraph. Batches with a budget
-    take about the same time and memory, while batches with a fixed number of graphs
-    vary.
+    vary less in time and memory than batches with a fixed number of graphs.
 
     >>> Budget(nodes=3000)
     Budget(nodes=3000, copies=None)
@@ -44,11 +43,7 @@ class Budget:
 
 
 class BatchOrder(ABC):
-    """Chooses the graphs of each batch of an epoch.
-
-    `positions`, [g], are the graphs' positions in a store. They are shuffled in each
-    epoch, unless `seed` is None.
-    """
+    """Chooses the graphs of each batch of an epoch; a `seed` shuffles the graphs."""
 
     def __init__(
         self, positions: Tensor, seed: int | None, rank: int, processes: int
@@ -72,14 +67,10 @@ class BatchOrder(ABC):
 class GraphOrder(BatchOrder):
     """Chooses the batches of a `GraphLoader`: `batch_size` graphs in each process.
 
-    In distributed training, the processes get different graphs and equally many
-    batches. If the graphs cannot be divided evenly, a few of them occur in two
-    processes, as with PyTorch's `DistributedSampler`.
-
-    `sizes` maps "nodes" to the number of nodes of each graph and "copies" to the number
-    of node copies, [g], on the CPU; a `Budget` limits these numbers. `count` is the
-    number of graphs. `what` is the word for a graph in error messages: a `RootLoader`,
-    which orders seeds, passes "seed".
+    All processes get equally many batches; a few graphs may occur in two processes.
+    `sizes` maps "nodes" and "copies" to the counts of each graph, [g], on the CPU,
+    which a `Budget` limits. `what` is the word for a graph in error messages, such as
+    "seed".
     """
 
     def __init__(
@@ -111,13 +102,11 @@ class GraphOrder(BatchOrder):
         return batches
 
     def _part(self, order: Tensor) -> Tensor:
-        """Return the graphs of this process; all processes get equally many."""
         missing = -order.numel() % self.processes
         order = torch.cat([order, order.repeat(missing)[:missing]])
         return order[self.rank :: self.processes]
 
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
-        """Fill batches up to a budget, and return the batches of this process."""
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
         while begin < order.numel():
@@ -180,10 +169,8 @@ class HasEpochs:
 class BatchSampler(BatchOrder):
     """Chooses the batches of `gnnak train`: `batch_size` graphs over all processes.
 
-    Each process takes its part of every batch; together, the processes see the batches
-    that a single process would see. A last batch with fewer than two graphs per process
-    is merged into the batch before, because BatchNorm cannot compute statistics of a
-    single graph.
+    A last batch with fewer than two graphs per process is merged into the batch before,
+    because BatchNorm cannot normalise a single graph.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Pad the batches of a loader to a few shapes: a whole window at once, or one batch.
 
-A shape is the number of rows on each axis, such as graphs, nodes and edges. A training
-step is captured as a CUDA graph once per shape, so shapes should be few and change
-rarely. Padding costs time, so shapes should not be much larger than the batches.
+A training step is captured as a CUDA graph once per shape, so shapes should be few, and
+not much larger than the batches.
 """
 
 import math
@@ -20,30 +19,25 @@ from gnnak.loading.windows import Window, make_window, split_both, split_padded
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 FEW_BATCHES = 4
-"""With at most this many batches, the standard deviation of their sizes is unreliable:
-the largest shape then has the sizes of the largest batch, multiplied by `SLACK`."""
+"""With at most this many batches, the standard deviation of sizes is unreliable. The
+largest shape is then the size of the largest batch, multiplied by `SLACK`."""
 SLACK = 1.05
 LARGEST_STDS = 5.0
-"""With more than `FEW_BATCHES` batches, the largest shape has the mean size of a batch
-plus this many standard deviations, or the size of the largest batch if that is more."""
+"""With more batches, the largest shape has the mean size of a batch plus this many
+standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
-"""Number of batches that are padded to the largest shape before smaller shapes are
-used. The sizes of these batches determine the smaller shapes."""
+"""Number of batches, padded to the largest shape, that determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""Each number z gives a smaller shape. Its size on an axis is mean + z * std of the
-sizes of batches. Fewer shapes would mean more padding, and more shapes would mean more
-CUDA graphs."""
+"""A smaller shape has the sizes mean + z * std, for each z. Fewer shapes would mean
+more padding, and more shapes would mean more CUDA graphs."""
 LEAST_STEP = 64
-"""The sizes of a shape are rounded up to multiples of a step. The step is this number
-or about 1/128 of the size, whichever is larger."""
+"""Sizes are rounded up to multiples of this number, or of about 1/128 of the size."""
 
 
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    Without SubgraphDrop, the shape has as many subgraphs as nodes. Apart from these two
-    axes, `distinct` gives all axes different sizes, so that the number of rows of a
-    tensor tells which axis its rows are on.
+    If `distinct`, axes have different sizes, which tell the axis of a tensor's rows.
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
@@ -57,7 +51,6 @@ def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """Return a larger, round number of rows, with room for at least one padding row."""
     rows += 1
     step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
@@ -66,10 +59,9 @@ def _rounded(rows: int) -> int:
 class Shapes:
     """The shapes that batches are padded to: a largest one and a few smaller ones.
 
-    The largest shape grows when a batch has too many rows for it; it never shrinks on
-    any axis. The smaller shapes are chosen once, after the first few batches. After a
-    change of the largest shape, the next few batches are padded to this shape, so that
-    its training step is captured before those of the smaller shapes.
+    The largest shape grows when a batch does not fit, and never shrinks. The next few
+    batches are then padded to the largest shape, so that its training step is captured
+    first. The smaller shapes are chosen once, after the first few batches.
     """
 
     def __init__(self, distinct: bool = False) -> None:
@@ -86,8 +78,7 @@ class Shapes:
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
         """Choose the smallest shape with room for each of the first `until` batches.
 
-        New shapes are chosen from the sizes of the first `full` batches only, because
-        the last batch of an epoch has fewer graphs.
+        Only the first `full` batches determine new shapes: a last batch is smaller.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -108,14 +99,13 @@ class Shapes:
         return found
 
     def pad_to_largest(self) -> None:
-        """Pad the next few batches to the largest shape, if there is one."""
         if self.largest is not None:
             self._only_largest = ENOUGH_BATCHES
 
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add `counts` to `seen`; once there are enough, choose the smaller shapes."""
+        """Add `counts` to `seen`; once there are enough, choose smaller shapes."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -162,20 +152,17 @@ def is_inside(shape: Shape, other: Shape) -> bool:
 
 
 FIRST_WINDOWS = 2
-"""Number of windows that are padded before a padded form is first used. Two windows are
-assembled before the first batch is used: the second one is prefetched."""
+"""Number of windows that are padded before a padded form is first used. The first batch
+is used after two windows: the second window is prefetched."""
 UNUSED_EPOCHS = 2
 """Padding stops when more epochs than this have begun since a padded form was last
-used. It is two, so that a pass without a `TrainingStep`, such as an evaluation, may
-come between two epochs of training."""
+used. An evaluation, for example, may come between two epochs of training."""
 
 
 class Demand:
     """Decides whether a loader pads its next window: always, or while padding is used.
 
-    `TrainingStep` uses the padded form of a batch; a plain training loop does not. The
-    thread that prefetches windows calls `begin_epoch` and `pads_next`, while the thread
-    that trains calls `use`.
+    The thread that prefetches calls `pads_next`; the thread that trains calls `use`.
     """
 
     # One lock for all objects: batches refer to a `Demand`, and an object with its own
@@ -205,7 +192,6 @@ class Demand:
             return self._windows <= FIRST_WINDOWS
 
     def use(self) -> None:
-        """Record that a padded form is used, so that the next windows are padded."""
         with self._lock:
             self._unused = 0
 
@@ -213,10 +199,8 @@ class Demand:
 class Padder:
     """Pads batches of at most `batch_size` graphs to one of a few shapes.
 
-    A last batch of a single graph is not padded: PyTorch's BatchNorm raises an error
-    for a single row. A last batch with more graphs than the others, into which a few
-    remaining graphs were merged, is not padded either. If `both` is False, padded
-    batches take the place of batches without padding.
+    A last batch is not padded if it has a single graph, for which BatchNorm raises an
+    error, or more graphs than others. If `both`, batches are also kept without padding.
     """
 
     def __init__(
@@ -228,9 +212,7 @@ class Padder:
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
         """Return a window's batches twice: with padding, and without.
 
-        Batches that cannot be padded are missing in both lists. Both are empty if no
-        `TrainingStep` uses padding. If `both` is False, the first list is empty, and
-        the second has the batches with padding.
+        If `both` is False, the first list is empty, and the second has padded batches.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:
@@ -253,7 +235,6 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Choose a shape for each batch, except for a last batch that is not padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

@@ -18,11 +18,11 @@ class Field:
     """An int64 tensor of a window, with the entries of one batch after another."""
 
     value: Tensor
-    """The r entries of all batches, [r]. The shape is [2, r] if `kind` is "edges", and
-    [r + 1] if `kind` is "pointers"."""
+    """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers": the r
+    entries of all batches."""
     axis: str
-    """The axis of the entries, such as "nodes". CSR row pointers have one entry per
-    group, so this is the axis of the groups."""
+    """The axis of the entries, such as "nodes"; for row pointers, that of the
+    groups."""
     refers_to: str | None = None
     """The axis that the values index, such as "graphs"; for CSR row pointers, the axis
     of the grouped rows. If None, the values are not indices, and padding is 0."""
@@ -30,7 +30,6 @@ class Field:
     """Whether the tensor is an `edge_index`, a CSR row pointer, or neither ("rows")."""
 
     def lines(self) -> Sequence[Tensor]:
-        """Return sources and targets if `kind` is "edges", else only the tensor."""
         return self.value.unbind() if self.kind == "edges" else (self.value,)
 
 
@@ -70,9 +69,7 @@ def _by_batch(
 ) -> list[dict[Key, Tensor]]:
     """Return the tensors of each batch, by field.
 
-    `parts` yields the tensors of one field after another, one tensor per batch. For an
-    `edge_index`, it first yields the sources of all batches and then the targets of all
-    batches.
+    `parts` has a tensor per batch for each field, or for each row of an `edge_index`.
     """
     found = []
     for field in fields.values():
@@ -122,9 +119,8 @@ def pad_rows(
 ) -> Tensor:
     """Pad the rows of each of b batches to `size` rows; return [b, size, ...].
 
-    `value` has the r rows of all batches, [r, ...]. `first`, [b], has the position of
-    each batch's first row, and `count`, [b], has its number of rows. Padding rows have
-    the value `padding`.
+    `value` has the rows of all batches. `first` and `count`, [b], have the position of
+    each batch's first row and its number of rows. Padding rows are `padding`.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])
@@ -146,15 +142,13 @@ class _Part(NamedTuple):
 
     begin: int
     lines: int
-    """Number of lines. An `edge_index` has a line of sources and a line of targets; any
-    other field has one line."""
+    """Number of lines: two for the sources and targets of an `edge_index`, else one."""
     real: int
     """Number of entries of a line, without padding."""
     size: int
     """Number of entries of a line, with padding."""
 
     def shaped(self, view: Tensor, trim: bool) -> Tensor:
-        """Return this part as a vector or `edge_index`; `trim` removes padding."""
         if self.lines == 1:
             return view
         return view.as_strided((2, self.real if trim else self.size), (self.size, 1))
@@ -163,11 +157,10 @@ class _Part(NamedTuple):
 class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
-    In each batch, indices count from 0, and padding comes after the real entries.
     Padding indices are spread evenly over the padding rows. CSR row pointers are padded
-    with empty groups, except that the last graph has all padding nodes. `starts` is as
-    in `Window`. `sizes` has, for each axis, the number of rows of each batch with
-    padding; if these lists are shorter than `starts`, the last batches are left out.
+    with empty groups, except that the last graph has all padding nodes. `sizes` has,
+    for each axis, the padded number of rows of each batch; further batches are left
+    out.
     """
 
     memory: Tensor
@@ -244,7 +237,7 @@ class _Block:
         self.padding: list[list[int]] = []
 
     def add(self, values: Tensor, count: int, shift: int) -> None:
-        """Append `count` values, from each of which `shift` is subtracted."""
+        """Append `count` values, and subtract `shift` from each value."""
         self._pieces.append(values)
         if shift and count:
             self._shifts.append(((self.end, self.end + count), shift))
@@ -288,7 +281,6 @@ def _padding(blocks: Sequence[_Block], device: torch.device) -> Iterator[Tensor]
 def _split_lines(
     field: Field, counts: Mapping[str, list[int]]
 ) -> list[tuple[Tensor, ...]]:
-    """Split each vector of `field.lines()` by batch, without padding."""
     sizes = counts[field.axis]
     # A row pointer has one more entry, the number of all rows.
     sizes = [*sizes, field.value.size(-1) - sum(sizes)]

@@ -1,8 +1,7 @@
 """Compute results on a GPU before they are needed, in a thread and on a side stream.
 
-To assemble a batch, the host must read sizes from the GPU, that is, synchronise. On the
-main stream the host would have to wait for the training step in progress, and the GPU
-would be idle after that step. A thread with a side stream waits only for its own work.
+To assemble a batch, the host must synchronise. On the main stream, it would wait for
+the training step in progress; on a side stream, a thread waits only for its own work.
 """
 
 from collections.abc import Generator, Iterator
@@ -40,11 +39,7 @@ def prefetching_paused() -> Iterator[None]:
 
 
 class SideStream:
-    """A GPU stream for prefetching; it waits for kernels launched before `__init__`.
-
-    All `SideStream` objects of a device share one stream, because PyTorch's allocator
-    reuses freed memory only on the stream that the memory was allocated on.
-    """
+    """A GPU's stream for prefetching; waits for kernels launched before `__init__`."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -52,14 +47,12 @@ class SideStream:
 
     @contextmanager
     def activate(self) -> Iterator[None]:
-        """Context manager: make the side stream the thread's current stream."""
         stream = own_streams(self.device).prefetch
         stream.wait_event(self.created)
         with torch.cuda.device(self.device), torch.cuda.stream(stream):
             yield
 
     def record_event(self) -> torch.cuda.Event:
-        """Record and return an event of the side stream, within `activate`."""
         return torch.cuda.current_stream(self.device).record_event()
 
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:

@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
 
 Mode = Literal["shared", "scope"]
-""""shared": the seeds of a batch share one neighbourhood. "scope": each seed has a
-neighbourhood of its own, which is called its scope."""
+"""Whether the seeds of a batch share one neighbourhood, or each seed has its own, which
+is called its scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
 ALONE = "samples neighbours uniformly, without replacement and without worker processes"
 """Why a `RootLoader` lacks some options of PyG's loaders."""
@@ -53,8 +53,7 @@ class RootLoader(HasEpochs):
     - $kL$ hops for a model that is uplifted with `EgoNets(k)` and without the context
       encoding, since a layer reads the states of all nodes in the subgraph of a root;
     - $2kL$ hops with the context encoding: the context of a node also needs the
-      subgraphs of all roots that are at most $k$ hops away in the direction of the
-      edges.
+      subgraphs of all roots at most $k$ hops away in the direction of the edges.
 
     In mode "shared", the seeds share one neighbourhood, which is sampled as in PyG's
     `NeighborLoader`. In mode "scope", each seed has a sampled neighbourhood of its own,
@@ -71,23 +70,20 @@ class RootLoader(HasEpochs):
       list of node numbers, the position of the seed in `input_nodes`;
     - `batch`, in mode "scope" only: the number of the scope that each node is in.
 
-    In mode "shared" without `subgraphs`, a batch has only the edges that the search has
-    followed. All other batches have all edges between their nodes. With `subgraphs`, a
-    batch also has the field `subgraphs`, its rooted subgraphs. An uplifted model that
-    is called with the batch's `edge_index` uses them. In mode "shared", the subgraphs
-    of nodes found in the last $k$ hops would be incomplete. No seed needs these
-    subgraphs, so they consist of their root only.
+    A batch has all edges between its nodes; in mode "shared" without `subgraphs`, it
+    has only the edges that the search has followed. With `subgraphs`, a batch also has
+    the field `subgraphs`, its rooted subgraphs. An uplifted model that is called with
+    the batch's `edge_index` uses these subgraphs. In mode "shared", subgraphs of nodes
+    found in the last $k$ hops consist of their root only: no seed needs them.
 
-    Neighbours are sampled on the device of the batches, and the memory that a batch
-    needs does not depend on the size of the graph. The fields of the graph stay where
-    they are, for example in a memory-mapped NumPy file. The rows of a batch are
-    gathered from them; for batches on a GPU, this happens in a thread.
+    Neighbours are sampled on the device of the batches. The memory that a batch needs
+    does not depend on the size of the graph: the fields of the graph stay where they
+    are, for example in a memory-mapped NumPy file, and a batch gathers its rows.
 
     Each iteration is one epoch, with new samples, which depend only on `seed` and
     `epoch`. In distributed training (`torch.distributed`), each process gets its share
-    of the seeds of an epoch. As with `DistributedSampler`, a few seeds occur in two
-    processes if the seeds cannot be divided evenly. `shuffle` and the samples are the
-    same in all processes, so no call of `set_epoch` is needed.
+    of the seeds. A few seeds occur in two processes if the seeds cannot be divided
+    evenly. No call of `set_epoch` is needed.
 
     Args:
         data: A PyG `Data`, whose fields may be tensors or NumPy arrays; or a pair of a
@@ -106,8 +102,7 @@ class RootLoader(HasEpochs):
             If -1 or None, all neighbours are taken. If a list, it has one number per
             hop and determines the number of hops, so leave out `num_layers`.
         subgraphs: Extracts the rooted subgraphs of a batch, for example `EgoNets(2)`;
-            give the extractor of the uplifted model. If None, batches have no
-            subgraphs.
+            give the extractor of the uplifted model. None means no subgraphs.
         context: Whether the uplifted model uses the context encoding.
         drop_last: Whether to leave out a last batch that is smaller than the others.
         device: The device of the batches and of the search; the edges are copied to it
@@ -268,7 +263,6 @@ class RootLoader(HasEpochs):
 
 
 def check_subgraphs(extractor: object) -> None:
-    """Raise `OptionError` unless `extractor` is None, or extracts parts of a graph."""
     if extractor is None:
         return
     check_extractor("subgraphs", extractor)
@@ -313,11 +307,7 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 
 
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
-    """Find the neighbours along outgoing edges.
-
-    `backwards` has the neighbours along incoming edges, which are the same in an
-    undirected graph.
-    """
+    """Return the neighbours along outgoing edges; `backwards` if they are equal."""
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
 
@@ -327,10 +317,9 @@ def search_plan(
 ) -> list[Hop]:
     """Return the hops of the search, from the last layer of the model to the first.
 
-    `most` has the largest number of sampled neighbours for each hop. For each layer,
-    `radius` hops forwards find the roots whose subgraphs contain the nodes found so
-    far. Then `radius` hops backwards find the nodes of these subgraphs. Models without
-    the context encoding need no hops forwards; for them, pass `backwards` twice.
+    For each layer, `radius` hops forwards find the roots whose subgraphs contain the
+    nodes found so far; then `radius` hops backwards find the nodes of these subgraphs.
+    Models without the context encoding need no hops forwards: pass `backwards` twice.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]
@@ -350,8 +339,7 @@ def subgraphs_of_first(
 ) -> RootedSubgraphs:
     """Extract the subgraphs of the first `num_roots` nodes.
 
-    The subgraph of any further node consists of its root only. An extractor that a user
-    wrote extracts the subgraphs of all nodes.
+    For built-in extractors, other subgraphs consist of their root only.
     """
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)

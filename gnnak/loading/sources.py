@@ -33,7 +33,6 @@ def refuse_others(loader: type, others: Mapping[str, object], reason: str) -> No
 
 
 def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
-    """Check `batch_size` and return it; a NumPy integer becomes an int."""
     if not isinstance(batch_size, Budget):
         return as_count("batch_size", batch_size, least=1)
     if drop_last:
@@ -63,7 +62,6 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
 
 
 def check_subgraphs(extractor: object, drop: object) -> None:
-    """Raise `OptionError` for wrong types, and for `drop` without an extractor."""
     if extractor is not None:
         check_extractor("subgraphs", extractor)
     if drop is None:
@@ -90,7 +88,6 @@ def check_field_names(fields: Attributes, extractor: object) -> None:
 
 
 def check_has_edges(graphs: FieldStore, extractor: object) -> None:
-    """Raise `GraphError` if subgraphs are wanted, but the graphs have no edge_index."""
     if extractor is None or graphs.has_edges:
         return
     for number, size in enumerate(graphs.store.counts[0].tolist()):
@@ -107,10 +104,7 @@ PARTS = ("train", "validation", "test")
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Load a data set given by name, and convert an iterator of graphs to a list.
-
-    Other graphs with a length are returned unchanged.
-    """
+    """Load a data set by name, or list an iterator; return other graphs unchanged."""
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):

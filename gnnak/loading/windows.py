@@ -19,9 +19,8 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
-"""The axes of a window, such as "graphs" and "nodes". The axis "fillings" is that of
-the nonzero entries of the sparse matrix `Filling`, which SubgraphDrop uses. On each
-axis, the rows of a batch are consecutive."""
+"""The axes of a window, such as "graphs" and "nodes". The axis "fillings" has the
+nonzero entries of `Filling`. On each axis, the rows of a batch are consecutive."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +34,13 @@ class Window:
     node_targets: bool
     """Whether `batch.y` has one row per node, and not one row per graph."""
     starts: dict[str, list[int]]
-    """Maps each axis, such as "nodes", to b + 1 numbers for b batches: the position of
-    each batch's first row, and the number of all rows."""
+    """Maps each axis to b + 1 numbers for b batches: the position of each batch's first
+    row, and the number of all rows."""
     known: dict[str, int | bool]
-    """Facts about all subgraphs of the window: `max_hop`, the largest distance of a
-    node to its root, and `in_order`, whether subgraph i is rooted at node i for all
-    i."""
+    """`max_hop`, the largest hop of a node copy, and `in_order`, whether subgraph i is
+    rooted at node i for all i."""
     extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
-    """Further fields. Maps a name to the axis of the rows, such as "nodes", and the
-    rows of all batches."""
+    """Maps the name of a further field to its axis, such as "nodes", and its rows."""
 
     @property
     def num_batches(self) -> int:
@@ -70,11 +67,10 @@ def make_window(
 ) -> Window:
     """Make a window from several batches that were assembled as one large batch.
 
-    `sizes` has the number of graphs of each batch. `counts`, on the CPU, has the
-    numbers of nodes and edges of each graph, [2, g]. With subgraphs, it also has the
-    numbers of node copies and edge copies, [4, g]. If `counts` is None, these numbers
-    are read from the device, which synchronises. If `counts` is given, subgraph i must
-    be rooted at node i, and `subgraphs.max_hop` must be cached.
+    `sizes` has the number of graphs of each batch. `counts`, on the CPU, has each
+    graph's number of nodes and edges, [2, g], or also of node copies and edge copies,
+    [4, g]. If None, they are read from the device, which synchronises. Otherwise,
+    subgraph i must be rooted at node i, and `subgraphs.max_hop` must be cached.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})
@@ -112,7 +108,7 @@ def _sort_filling(
 def _read_starts(
     batch: GraphBatch, subgraphs: RootedSubgraphs | None, ends: list[int]
 ) -> tuple[dict[str, list[int]], dict[str, int | bool]]:
-    """Return the fields `starts` and `known` of a window, read from the device."""
+    """Return `Window.starts` and `Window.known`, read from the device."""
     graphs = _on_device(ends, batch)
     first = {
         "graphs": graphs,
@@ -241,16 +237,13 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""Maps each grouping of `RootedSubgraphs.by` to the axis of the groups and the axis of
-the grouped rows. For example, the grouping "subgraph" has one group per subgraph, and a
-group contains the node copies of its subgraph."""
+"""Maps a grouping of `RootedSubgraphs.by` to the axes of its groups and of its rows.
+For example, the grouping "subgraph" has one group of node copies per subgraph."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Further groupings in the form of `GROUPS`, for subgraphs sampled by SubgraphDrop. The
-entries of the sparse matrix `Filling` are grouped by row, which is a node, and by
-column, which is a subgraph."""
+"""Groupings of the entries of `Filling` by row, a node, and by column, a subgraph."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -261,9 +254,8 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
     """Split a window into its first `len(shapes)` batches, and pad each to a shape.
 
-    In each batch, padding comes after the real data. The last graph is padding and
-    contains all padding nodes. Padding edges join padding nodes, and padding subgraphs
-    contain only padding nodes. A shape must be larger than its batch on every axis.
+    The last graph contains all padding nodes. Padding subgraphs contain only padding
+    nodes. A shape must be larger than its batch on every axis.
     """
     return _padded(window, _PaddingSplitter(window, shapes))
 
@@ -299,7 +291,6 @@ def _items(window: Window, splitter: _Splitter, groups: bool) -> list[Item]:
 
 
 def _extra(window: Window, splitter: _Splitter) -> Iterator[dict]:
-    """Yield, for each batch, its part of the fields in `window.extra`, by name."""
     if not window.extra:
         return repeat({})
     fields = window.extra.items()
@@ -352,11 +343,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return a window's int64 tensors: one dict for graphs, and one for subgraphs.
-
-    Each dict gets its own block of memory, so that `batch.batch` does not keep the
-    memory of subgraphs alive.
-    """
+    """Return a window's int64 tensors: a dict for graphs, and one for subgraphs."""
     batch, whole = window.batch, window.subgraphs
     fields = {
         ("graphs", "edge_index"): Field(batch.edge_index, "edges", "nodes", "edges"),
@@ -370,7 +357,6 @@ def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
 
 
 def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
-    """Return the int64 fields of rooted subgraphs, without cached tensors."""
     fields: dict[Name, Field] = {
         ("record", "root"): Field(whole.root, "subgraphs", "nodes"),
         ("record", "node"): Field(whole.node, "copies", "nodes"),
@@ -391,7 +377,6 @@ def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
 def _sampled_fields(
     whole: SampledSubgraphs, splitter: _Splitter
 ) -> Iterator[dict[str, Any]]:
-    """Yield, for each batch, a dict of the fields that only `SampledSubgraphs` has."""
     filling = map(
         Filling,
         [some["filling", "node"] for some in splitter.numbers],
@@ -405,7 +390,6 @@ def _sampled_fields(
 
 
 def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
-    """Yield each batch's structural encodings, in the form of `extracted_encodings`."""
     cached = extracted_encodings(whole)
     if not cached:
         return repeat({})

@@ -1,4 +1,4 @@
-"""Call any model with a PyG batch, and cast its weights for autocast."""
+"""Call any model with a PyG batch, and cast the model's weights for autocast."""
 
 from collections.abc import Callable
 from inspect import Parameter
@@ -28,8 +28,8 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
 
     Each parameter of `forward` gets the field of the batch with the same name. A model
     with only one required parameter gets the whole batch if this parameter is called
-    `batch` or is not the name of a field. If no parameter is required, the first one
-    counts as required. A single `Data` is a batch of one graph.
+    `batch` or is not the name of a field. If no parameter is required, the first
+    parameter counts as required.
     """
     inside = _unwrapped(model)
     _check_batch(batch, inside)
@@ -108,7 +108,6 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the value for a parameter of `forward` if the batch is a `Data`."""
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -130,8 +129,7 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""Classes of modules whose weights are cast together. Subclasses are left out, since
-they may change weights before use."""
+"""Classes whose weights are cast together. Subclasses may change weights before use."""
 
 
 class CastTogether(TorchFunctionMode):
@@ -198,7 +196,6 @@ class _Cast(torch.autograd.Function):
 
 
 def _cast(tensors: Any, dtypes: list[torch.dtype]) -> list[Tensor]:
-    """Cast each tensor to its dtype; on a GPU, one kernel casts all tensors."""
     found = [
         torch.empty_like(tensor, dtype=dtype)
         for tensor, dtype in zip(tensors, dtypes, strict=True)

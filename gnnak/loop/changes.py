@@ -33,14 +33,12 @@ numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes that all PyTorch modules or all PyG convs have. They are not searched for
-numbers."""
+"""Attributes of all PyTorch modules or all PyG convs, which are not searched."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
 """Numbers are searched for in containers nested up to this depth."""
 MOST_ENTRIES = 300
-"""At most this many entries of containers are searched per module. Larger containers,
-such as vocabularies, are left out."""
+"""At most this many entries are searched per module. Larger containers are left out."""
 
 
 class Place(NamedTuple):
@@ -54,8 +52,7 @@ class Place(NamedTuple):
     value: Any
     is_container: bool = False
     is_fixed: bool = False
-    """Whether the value is an entry of a tuple or of a frozen dataclass. Such an entry
-    changes only if its container is replaced."""
+    """Whether the value is in a tuple or frozen dataclass, so it cannot be set."""
 
     def identity(self) -> tuple[int, str]:
         return id(self.module), self.name
@@ -86,7 +83,6 @@ def _is_number(value: object) -> bool:
 
 
 def _is_container(value: object) -> bool:
-    """Return whether a value is a container (see `Place`) that is not too large."""
     if isinstance(value, dict | list | tuple):
         return len(value) <= MOST_ENTRIES
     return isinstance(value, NAMESPACES) or (
@@ -97,10 +93,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and of its numbers.
-
-    The list is empty if the container has no numbers.
-    """
+    """Return the places of a container and its numbers; no places without numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -111,7 +104,6 @@ def _in_container(
 
 
 def _entries(container: Place) -> Iterator[Place]:
-    """Yield the places of all numbers and containers among a container's entries."""
     module, name, value = container.module, container.name, container.value
     get, keys = _access(value)
     pattern = "[{!r}]" if isinstance(value, dict | list | tuple) else ".{}"
@@ -160,8 +152,8 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether the model or autocast has changed since the last call.
 
-        If `quick` is True, new modules may go unnoticed. If it is False, new addresses
-        of buffers are ignored, because some modules replace their buffers in each call.
+        If `quick`, new modules may be missed. If not, new addresses of buffers are
+        ignored, because some modules replace their buffers in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -218,7 +210,7 @@ class NumberWatch:
         self._ids: list[int] = []
 
     def remember(self) -> None:
-        """Store all numbers of the model, to be compared with later values."""
+        """Store all numbers, to compare them with later values."""
         found = {place.identity(): place for place in find_numbers(self.model)}
         self._places = {k: p for k, p in found.items() if k not in self._ignored}
         read = [place for place in self._places.values() if not place.is_fixed]
@@ -232,10 +224,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Context manager for a call of the model.
-
-        Numbers that the call changes are ignored from then on.
-        """
+        """Context manager: ignore, from now on, the numbers that the block changes."""
         if not self._is_same():
             self.remember()
         yield
@@ -255,7 +244,6 @@ class NumberWatch:
         return f"{type(different.module).__name__}.{different.name}"
 
     def _is_same(self) -> bool:
-        """Return whether `remember` saw the same numbers and containers."""
         try:
             now = [get(key) for get, key in self._numbers]
             # Types first: a comparison with a tensor on a GPU would synchronise.
@@ -325,7 +313,7 @@ class StoredTensors:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of all attributes; entries of a dict replace the dict."""
+    """Yield (name, value) of each attribute or, if it is a dict, of each entry."""
     for name, value in vars(module).items():
         if name in OF_LIBRARIES:
             continue

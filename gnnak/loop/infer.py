@@ -100,11 +100,7 @@ def infer(
 
 
 def stream_extractor(model: nn.Module) -> Extractor | None:
-    """Return the extractor of a model whose subgraphs can be streamed, or None.
-
-    The result is None if the model needs no subgraphs, if its layers need different
-    ones, or if a layer reads all subgraphs at once.
-    """
+    """Return the extractor of a model whose subgraphs can be streamed, or None."""
     found: list[Extractor] = []
     for module in model.modules():
         if isinstance(module, Network) and module.extractor is not None:
@@ -129,11 +125,7 @@ def plain_convs(module: nn.Module) -> Iterator[MessagePassing]:
 
 
 class SlicedPropagate:
-    """Replaces `propagate` of a conv; computes the messages to a few nodes at a time.
-
-    All messages to a node are computed together, so that their aggregation, such as a
-    softmax, is exact.
-    """
+    """Replaces a conv's `propagate`: computes all messages to a few nodes at a time."""
 
     def __init__(self, conv: MessagePassing, most: int) -> None:
         self.original, self.most = conv.propagate, most
@@ -144,7 +136,6 @@ class SlicedPropagate:
         self.per_edge = set(read)
 
     def __call__(self, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
-        """Propagate messages; arguments as in `MessagePassing.propagate`."""
         whole = not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided
         if whole or edge_index.size(1) <= self.most:
             return self.original(edge_index, size=size, **given)
@@ -170,7 +161,7 @@ class SlicedPropagate:
         return found
 
     def _of(self, name: str, value: Any, edges: Tensor, every: Tensor) -> Any:
-        """Return the part of an argument for some edges; others pass unchanged."""
+        """Return the rows for `edges` if an argument has a row per edge, else all."""
         if name not in self.per_edge or not isinstance(value, Tensor):
             return value
         dim = self.node_dim if value.dim() >= abs(self.node_dim) else 0

@@ -37,11 +37,7 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return the axis of the rows of each output, such as "nodes".
-
-    The axis is None for an output without padding rows. `plain` and `padded` are the
-    outputs of the model without and with padding.
-    """
+    """Return the axis of each output, such as "nodes", or None without padding rows."""
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
     if len(leaves) != len(others):
@@ -60,7 +56,6 @@ def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
 
 
 def _num_rows(value: Any) -> int:
-    """Return the number of rows of a tensor; -1 for other values and 0-dim tensors."""
     return value.size(0) if isinstance(value, Tensor) and value.dim() else -1
 
 
@@ -81,11 +76,7 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
 
 
 def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
-    """Return a copy of a tensor with other values in its padding rows.
-
-    Every second padding row gets large random numbers, which change sums and means. The
-    other padding rows get copies of real rows, which change nearest neighbours.
-    """
+    """Return a copy of a tensor with random numbers or real rows in padding rows."""
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
         return value
@@ -99,7 +90,6 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
 
 
 def _is_plain_lookup(*args: Any, **options: Any) -> bool:
-    """Return whether a call of `F.embedding` sets no option, such as `max_norm`."""
     return len(args) >= 2 and not any(
         option is not None and option is not False
         for option in (*args[2:4], *args[5:], *options.values())
@@ -111,15 +101,12 @@ def _is_index(value: object) -> bool:
 
 
 class IgnorePadding(TorchFunctionMode):
-    """Context manager: BatchNorm in training ignores padding rows.
+    """Context manager: run a model on a padded batch so that it ignores padding.
 
-    A model may compute indices, such as degrees, and look them up in a table. In
-    padding rows, such indices are clamped to the size of the table. `batch.max()`
-    returns a number that is known on the host, because reading it from the GPU would
-    synchronise.
-
-    With `disturb`, padding rows get other values after each Linear, embedding and
-    BatchNorm, so that an operation that mixes them with real rows is noticed.
+    BatchNorms in training ignore padding rows. If the model computes indices of a
+    table, those in padding rows are clamped to its size. `batch.max()` does not
+    synchronise. With `disturb`, padding rows get other values after each Linear,
+    embedding and BatchNorm, to find operations that mix them with real rows.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:
@@ -145,7 +132,6 @@ class IgnorePadding(TorchFunctionMode):
         return found
 
     def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
-        """Call `func`, or the function that replaces it for padded batches."""
         if func is F.batch_norm:
             return self.batch_norm(*args, **kwargs)
         if func is F.embedding and _is_plain_lookup(*args, **kwargs):
@@ -158,7 +144,7 @@ class IgnorePadding(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _valid_index(self, index: Tensor, size: int) -> Tensor:
-        """Clamp the padding rows of `index` to 0..size-1, the range of a table."""
+        """Clamp the padding rows of `index` to 0..size-1, the indices of a table."""
         found = self.rows.get(index.size(0)) if index.dim() else None
         if found is None or size < 1 or index.data_ptr() in self._fields:
             return index
@@ -205,7 +191,6 @@ def copied(batch: Batch) -> Batch:
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch; `disturbed` changes its padding rows."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 

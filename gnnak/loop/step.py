@@ -15,15 +15,11 @@ from gnnak.loading.items import Item
 
 @operation
 def take_step(optimizer: Optimizer, device: torch.device) -> None:
-    """Update the weights, which are on `device`, by one step of the optimiser."""
     optimizer.step()
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Prepare Adam for steps that are captured, or for steps that are not.
-
-    Captured steps need the learning rate and Adam's step counter as tensors on the GPU.
-    """
+    """Keep Adam's learning rate and step counter on the GPU if steps are captured."""
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
         options = {"capturable": True, "fused": True}
@@ -37,10 +33,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate.
-
-    If it is a tensor, the tensor is changed in place, because CUDA graphs read it.
-    """
+    """Set the learning rate; a tensor, which CUDA graphs read, is changed in place."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -49,7 +42,7 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 Step = Callable[[Item], Tensor]
-"""A function that trains on one `Item`, a batch, and returns the detached loss."""
+"""Trains on one `Item`, a batch, and returns the detached loss."""
 
 
 @operation
@@ -94,10 +87,7 @@ def train_once(
     device: torch.device,
     autocast: torch.dtype | None,
 ) -> Tensor:
-    """Take one training step; `update` clips the gradients and changes the weights.
-
-    If `autocast` is None, the autocast that is active in the caller applies.
-    """
+    """Take one training step; if `autocast` is None, the caller's autocast applies."""
     kind = device.type
     # Each captured CUDA graph needs its own gradients, and must not read weights that
     # autocast has cached while another CUDA graph was captured.
@@ -115,7 +105,6 @@ def train_once(
 
 
 def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
-    """Scale the gradients to a norm of at most `clip`; if it is None, do nothing."""
     if clip is not None:
         groups = optimizer.param_groups
         clip_grad_norm_([weight for g in groups for weight in g["params"]], clip)

@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 Call = Callable[[nn.Module, Any], Any]
-"""A function that calls a model with a batch, and returns the model's outputs."""
+"""Calls a model with a batch, and returns the model's outputs."""
 MOST_CHANGES = 4
 """How often Python numbers in the model, such as `dropout.p`, may change between steps.
-Each change needs a new capture, so steps are no longer captured after more changes."""
+After more changes, steps are no longer captured."""
 MOST_CAPTURED = 4
-"""Largest number of captured models in memory. A model is captured separately for each
-loader, and again if the names, widths or dtypes of the fields of batches change."""
+"""Largest number of captured models in memory; each loader needs its own."""
 
 
 @dataclass
@@ -63,8 +62,7 @@ class CapturedModel:
     gave_up: bool = False
     reason: str | None = None
     update_reason: str | None = None
-    """Why updates of the weights are not captured. None if they are captured, or may be
-    later."""
+    """Why updates of the weights are not captured; None if they are or may be later."""
 
     def __call__(self, item: Item) -> Any:
         return self.forward(item)
@@ -116,7 +114,7 @@ class TrainingStep:
 
     For batches of a `GraphLoader` on a GPU, all of these lines except the loss are
     captured as CUDA graphs and replayed. With `padded_loss`, the loss is also captured.
-    The model then runs on a padded copy of a batch, but padding does not change the
+    A captured model runs on a padded copy of the batch, but padding does not change the
     results: BatchNorms ignore padding rows, and `loss` gets real rows only. On the
     first padded batch, the model's outputs, buffers and gradients with and without
     padding are compared. If they differ, or if the model cannot be captured, steps run
@@ -128,8 +126,7 @@ class TrainingStep:
             `edge_index`, `edge_attr`, `batch` and so on; see `call`.
         loss: `loss(output, batch)` returns the loss as a scalar tensor.
         optimizer: Updates the weights. Schedulers of the learning rate work as usual.
-        clip: Gradients are scaled so that the norm of all of them together is at most
-            this number. If None, they are not clipped.
+        clip: Largest norm of all gradients together. None means no clipping.
         call: `call(model, batch)` calls the model and returns its output, if the model
             cannot be called as above.
         autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, the
@@ -250,8 +247,8 @@ class TrainingStep:
     ) -> tuple[Captured, Item, Tensor | None] | None:
         """Return what a captured step needs, or None if this step is not captured.
 
-        Returns the captured model, the padded batch, and a flag on the device that says
-        whether `edge_index` is unchanged. Without rooted subgraphs, the flag is None.
+        Returns the captured model, the padded batch, and a flag on the device: whether
+        `edge_index` is unchanged. The flag is None without rooted subgraphs.
         """
         if self.reason is not None or not self.capture:
             return None
@@ -324,10 +321,7 @@ class TrainingStep:
     def _compare(
         self, forward: Callable[..., Any], batch: Batch, item: Item
     ) -> tuple[str | None, list[str | None]]:
-        """Compare the model with and without padding.
-
-        Returns the result of `find_difference` (a text or None) and that of `axes_of`.
-        """
+        """Return what padding changes in the model, or None, and `axes_of` outputs."""
         outputs: Any = None
         axes: list[str | None] = []
 
@@ -353,11 +347,7 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return the model's outputs on the padded batch `build(item)`.
-
-        The outputs have padding rows. With `padded_loss`, the loss is also returned. If
-        `disturb`, the padding rows of the batch first get other values.
-        """
+        """Return outputs, and with `padded_loss` the loss, on a padded batch."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
@@ -450,7 +440,6 @@ def check_options(
 
 
 def _check_loss(loss: Any, given: str) -> None:
-    """Raise `OptionError` if `loss` is not a function, or if it is one of PyTorch."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     is_module = isinstance(loss, nn.Module)
@@ -464,7 +453,6 @@ def _check_loss(loss: Any, given: str) -> None:
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Raise `OptionError` if an optimiser trains neither the model nor the loss."""
     name = type(optimizer).__name__
     known = {id(weight) for weight in model.parameters()}
     if isinstance(loss, nn.Module):
@@ -497,10 +485,7 @@ def check_choices(
 
 
 def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor.
-
-    Raises `OptionError` if the loss is not a single number, or has no gradient.
-    """
+    """Return the loss, one number with a gradient, or raise `OptionError`."""
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")

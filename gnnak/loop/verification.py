@@ -64,8 +64,7 @@ DROPOUTS = (
 ATTENTIONS = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
 """Maps each function with a parameter `dropout_p` to the position of that parameter."""
 RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
-"""Functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call. They apply dropout between
-layers."""
+"""Functions behind `nn.LSTM`, `nn.GRU` and `nn.RNN`, with dropout between layers."""
 
 
 class NoDropout(TorchFunctionMode):
@@ -74,7 +73,6 @@ class NoDropout(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func` without dropout; if it is only dropout, return its input."""
         kwargs = kwargs or {}
         if func in DROPOUTS:
             return args[0] if args else kwargs["input"]
@@ -95,9 +93,8 @@ BUFFER_TOLERANCES = {
     torch.half: (5e-2, 4e-3),
     torch.bfloat16: (5e-2, 2e-2),
 }
-"""Per dtype, two factors (a, b). Padding may change a buffer by at most a * change + b
-* size. Here, `change` is the largest change of an entry by the call without padding,
-and `size` is the largest absolute value after this call."""
+"""Per dtype, two factors (a, b): padding may change a buffer by a * change + b * size.
+The call without padding changes an entry by at most `change`, and to at most `size`."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
@@ -111,14 +108,12 @@ class _Place:
     tensor: Tensor | None
     """The buffer; None if it is registered as None."""
     memory: Tensor | None
-    """Another tensor that shares the buffer's memory, in case a call of the model
-    replaces `buffer.data`."""
+    """Shares the buffer's memory, in case a model's call replaces `buffer.data`."""
     copy: Tensor | None
     """A copy of the buffer's values, on the host to save GPU memory."""
     has_gradient: bool
 
     def is_replaced(self) -> bool:
-        """Return whether the buffer is now another tensor, or has other memory."""
         now = self.module._buffers.get(self.name)
         if now is not self.tensor:
             return True
@@ -165,28 +160,19 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers and call `run`.
-
-        Returns the result of `run` and, for each buffer, its new values or None if
-        these have not changed.
-        """
+        """Restore the buffers; return the result of `run`, and all `new_values`."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
 
     def replaced(self) -> tuple[nn.Module, str] | None:
-        """Return the module and the name of the first replaced buffer, or None."""
         found = (p for p in self._places if p.is_replaced())
         return next(((place.module, place.name) for place in found), None)
 
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
     ) -> tuple[nn.Module, str] | None:
-        """Return the module and the name of the first buffer that padding changes.
-
-        `wanted` and `found` are the new buffers without and with padding, as `call`
-        returns them. The result is None if padding changes no buffer.
-        """
+        """Return module and name of the first buffer that padding changes, or None."""
         for place, one, other in zip(self._places, wanted, found, strict=True):
             if place.copy is None or (one is None and other is None):
                 continue
@@ -197,7 +183,6 @@ class SavedBuffers:
 
 
 def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
-    """Return `memory`, `copy` and `has_gradient` of the `_Place` of a buffer."""
     if tensor is None:
         return None, None, False
     copy = tensor.detach().to("cpu", copy=True)
@@ -223,16 +208,12 @@ def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) ->
 
 
 NOISE = 0.3
-"""Size of the random numbers that are added to the weights before the second
-comparison. For a Linear, they are divided by the square root of its number of
-inputs."""
+"""Size of random numbers that are added to weights. For a Linear, they are divided by
+the square root of the number of inputs."""
 
 
 class SavedWeights:
-    """Saves and restores a model's weights.
-
-    The weights keep their addresses and version counters.
-    """
+    """Saves and restores weights, which keep their addresses and version counters."""
 
     def __init__(self, model: nn.Module) -> None:
         every = [weight.data for weight in built_weights(model)]
@@ -264,7 +245,6 @@ def add_noise(buffers: Iterable[Tensor]) -> None:
 
 
 def _is_plain(weight: Tensor) -> bool:
-    """Return whether random numbers can be added to a tensor in place."""
     strides = zip(weight.shape, weight.stride(), strict=True)
     overlapping = any(size > 1 and not stride for size, stride in strides)
     return (
@@ -273,10 +253,9 @@ def _is_plain(weight: Tensor) -> bool:
 
 
 GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
-"""Per dtype, a factor t. Padding may change a gradient by at most t * (norm +
-`GRADIENT_FLOOR` * total). Here, `norm` is the norm of this gradient, and `total` is the
-norm of all gradients together. The factors are larger than those for outputs, because
-rounding errors change the sign of some inputs of ReLUs. For other dtypes, and with
+"""Per dtype, a factor t: padding may change a gradient by t * (its norm +
+`GRADIENT_FLOOR` * norm of all gradients). The factors are larger than for outputs,
+because rounding changes the sign of some inputs of ReLUs. For other dtypes, and with
 autocast, only NaN and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
 """See `GRADIENT_TOLERANCES`. Some gradients, such as the gradient of a bias before a
@@ -297,11 +276,7 @@ class GradientComparison:
         self._of_outputs: list[Tensor] | None = None
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Call the model by `run`; return its outputs and the gradients of its weights.
-
-        The outputs are multiplied by random factors and summed, and the gradients are
-        those of this sum. The calls with and without padding use the same factors.
-        """
+        """Call `run`; return outputs and the gradients of a weighted sum of outputs."""
         with torch.enable_grad():
             outputs = run()
             tensors = (out for out in tree_leaves(outputs) if isinstance(out, Tensor))
@@ -319,10 +294,7 @@ class GradientComparison:
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Return a text about a gradient that padding changes, or None.
-
-        `wanted` and `found` are the gradients without and with padding.
-        """
+        """Return a text about the first gradient that padding changes, or None."""
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -344,15 +316,13 @@ class GradientComparison:
 
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
-"""Per dtype, a factor t. Padding may change an output by at most t * (size + `FLOOR`).
-Here, `size` is the largest absolute value of the output or, in a matrix, of the column.
-A complex dtype has the factor of its real parts. With other dtypes or autocast, the
-factor is `HALF_TOLERANCE`."""
+"""Per dtype, a factor t: padding may change an output by t * (size + `FLOOR`). The size
+is the largest absolute value in the output or, in a matrix, in the column. A complex
+dtype has the factor of its real parts; other dtypes and autocast: `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
-"""See `TOLERANCES`. Small outputs may be differences of larger values, which have
-rounding errors."""
+"""See `TOLERANCES`. Small outputs may be differences of larger, rounded values."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200
@@ -362,17 +332,13 @@ MOST_LETTERS = 200
 def find_difference(
     model: nn.Module, plain: Callable[[], Any], padded: Callable[[bool], Any]
 ) -> str | None:
-    """Compare outputs, buffers and gradients of a model with and without padding.
+    """Return a text that says which result of a model padding changes, or None.
 
-    `plain()` calls the model without padding, and `padded(disturb)` calls it with
-    padding. If `disturb` is True, padding rows have other values than zero. Both
-    functions return outputs without padding rows. The result is a text that says what
-    differs, or None if nothing differs.
-
-    The model is compared twice. For the second comparison, random numbers are added to
-    weights and buffers, because weights that are initialised to zero could hide a
-    difference. Calls run without dropout and TF32. Weights, buffers and random
-    generators are restored.
+    `plain()` and `padded(disturb)` call the model without and with padding, and return
+    outputs without padding rows. If `disturb`, padding rows are not zero. The outputs,
+    buffers and gradients are compared twice. The second time, random numbers are added
+    to weights and buffers, because zeros could hide a difference. Dropout and TF32 are
+    off. Weights, buffers and random generators are restored.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -417,13 +383,10 @@ class _Calls:
     """Calls the model with padding; `padded(True)` changes the padding rows first."""
     noisy: bool = False
     """Whether random numbers were added to the weights. If the call without padding
-    raises an error for such weights, nothing is compared."""
+    then raises an error, nothing is compared."""
 
     def difference(self) -> str | None:
-        """Return a message if padding changes an output, stored tensor or buffer.
-
-        The result is None if padding changes none of these.
-        """
+        """Return which output, stored tensor or buffer padding changes, or None."""
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:
@@ -499,7 +462,6 @@ def _raised(what: str, error: Exception) -> str:
 
 
 def _described(module: nn.Module) -> str:
-    """Return the name of a module's class, with file and line if they are known."""
     kind = type(module)
     try:
         file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]
@@ -510,10 +472,7 @@ def _described(module: nn.Module) -> str:
 
 @contextmanager
 def _outputs_of_modules(model: nn.Module) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """Context manager: yield a list, which collects (module, output) of each call.
-
-    Only modules without submodules are included.
-    """
+    """Context manager: collect (module, output) of all modules without children."""
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, _: Any, output: Any) -> None:

@@ -22,11 +22,7 @@ OWN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 def is_own_name(name: str) -> bool:
-    """Return whether a name has the form `package.module:Class`.
-
-    >>> is_own_name("torch_geometric.nn:SAGEConv"), is_own_name("gin")
-    (True, False)
-    """
+    """Return whether a name has the form `package.module:Class`."""
     return OWN_NAME.fullmatch(name) is not None
 
 
@@ -51,11 +47,7 @@ def find_class(name: str) -> type[nn.Module]:
 
 
 def make_own(name: str, width: int) -> nn.Module:
-    """Build a user's own base GNN by calling its class with the width of the states.
-
-    The call is `Class(width, width)` if the class has the argument `out_channels`, and
-    else `Class(width)`. If it has the argument `edge_dim`, this is set to the width.
-    """
+    """Build a user's base GNN by calling its class with the width of the states."""
     kind = find_class(name)
     known = inspect.signature(kind).parameters
     positional = [width, width] if "out_channels" in known else [width]
@@ -75,22 +67,18 @@ def reads_edges(name: str) -> bool:
 
 
 Degrees = tuple[int, ...] | None
-"""The numbers of nodes with in-degree 0, 1, ... in the training set: the histogram of
-in-degrees, which only `pna` needs."""
+"""Number of nodes with in-degree 0, 1, ... in the training set; only `pna` reads it."""
 
 
 @dataclass(frozen=True)
 class Base:
-    """How to build one of the base GNNs, such as GIN, and which inputs it reads."""
+    """One of the base GNNs, such as GIN: how it is built, and which inputs it reads."""
 
     make: Callable[[int, ModelOptions, Degrees], nn.Module]
-    """Builds the GNN, given the width of the states, the options and the histogram of
-    in-degrees."""
+    """Builds the GNN from the width of the states, the options and the degrees."""
     reads_edges: bool = True
-    """Whether the GNN reads edge attributes. If it does not, a model ignores edge
-    features."""
+    """Whether the GNN reads edge attributes; if not, models ignore edge features."""
     needs_degrees: bool = False
-    """Whether `make` needs the histogram of in-degrees."""
     has_depth: bool = False
     """Whether `make` builds a GNN with `base_layers` layers instead of one conv."""
 

@@ -1,7 +1,4 @@
-"""Build networks by name, such as "gin-ak+" (GIN uplifted by GNN-AK+) or "sswl+-gin".
-
-No other module interprets the names of models.
-"""
+"""Build networks by name, such as "gin-ak+"; only this module interprets names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -74,10 +71,10 @@ class ModelForm:
 
 
 def model_names() -> list[str]:
-    """Return all names that `build_model` knows.
+    """Return the names of all models that `build_model` can build.
 
-    These are each base GNN with each of `SUFFIXES`, and each member of the family of
-    subgraph GNNs with each base GNN that the member can use.
+    These are the base GNNs with and without suffixes, such as `gin` and `gin-ak+`, and
+    other subgraph GNNs with each base GNN that they can use, such as `sswl+-gin`.
     """
     uplifted = [base + suffix for base in BASES for suffix in SUFFIXES]
     family = [
@@ -96,11 +93,7 @@ def _fits(member: Member, base: str) -> bool:
 
 
 def parse_name(name: str) -> ModelForm:
-    """Return the parts of a model name.
-
-    Raises:
-        OptionError: If the name is unknown; the message suggests the closest known one.
-    """
+    """Split a model's name into its parts; raise `OptionError` if it is unknown."""
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         base = name.removesuffix(suffix)
         if name.endswith(suffix) and (base in BASES or is_own_name(base)):
@@ -120,11 +113,7 @@ def parse_name(name: str) -> ModelForm:
 
 
 def read_options(options: ModelOptions) -> set[str]:
-    """Return the names of the options that the model `options.name` uses.
-
-    >>> sorted(read_options(ModelOptions(name="gin")))
-    ['channels', 'dropout', 'name', 'num_layers', 'reduce']
-    """
+    """Return the names of the options that the model `options.name` uses."""
     form = parse_name(options.name)
     member = None if form.member is None else MEMBERS[form.member]
     found = {"name", "num_layers", "channels", "dropout"}
@@ -154,17 +143,7 @@ def _kind(options: ModelOptions) -> SubgraphKind:
 
 
 def check_read(options: ModelOptions, given: Mapping[str, Any]) -> None:
-    """Raise `OptionError` if an option in `given` has no effect on `options.name`.
-
-    `given` maps full names, such as `model.fuse`, to values. `check_family_options`
-    checks the options of `model.family`.
-
-    >>> check_read(ModelOptions(name="sswl+-gin"), {"model.subgraphs.num_hops": 2})
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: model.subgraphs.num_hops is 2, but sswl+-gin with \
-subgraphs of kind whole ignores this option; leave it out, or add \
-model.subgraphs.kind=egonets.
-    """
+    """Raise `OptionError` if the model ignores an option outside of `model.family`."""
     read, form = read_options(options), parse_name(options.name)
     for key, value in given.items():
         section, _, name = key.partition(".")
@@ -189,11 +168,7 @@ model.subgraphs.kind=egonets.
 
 
 def normal_name(name: str) -> str:
-    """Return the name of a model in lower case; names of classes keep their case.
-
-    >>> normal_name("GIN-AK+"), normal_name("my.layers:Conv-ak+")
-    ('gin-ak+', 'my.layers:Conv-ak+')
-    """
+    """Return the name of a model in lower case; names of classes keep their case."""
     if not isinstance(name, str):
         raise OptionError(
             f"the model is {kind_of(name)}; give a name, such as 'gin-ak+' or "
@@ -230,8 +205,8 @@ def build_model(
             `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
-        edge_features: The same for the edge features. If None, there are none, and all
-            edges get the same learned vector. `gcn` and `sage` ignore edge features.
+        edge_features: As `node_features`, for the edges. If None, all edges get the
+            same learned vector. `gcn` and `sage` ignore edge features.
         out_channels: Number of outputs per graph, or per node if `node_task`.
         options: All other options; their field `name` is ignored. If None, the defaults
             of `ModelOptions`.

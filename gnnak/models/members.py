@@ -37,7 +37,7 @@ from gnnak.typing import PairEncoding, Reduce
 
 @dataclass(frozen=True)
 class Parts:
-    """What `Member.build` needs to build a subgraph GNN."""
+    """The parts from which `Member.build` builds a subgraph GNN."""
 
     options: ModelOptions
     conv: Callable[[], nn.Module]
@@ -51,7 +51,7 @@ class Parts:
         return self.options.channels
 
     def reduce(self, published: Reduce) -> Reduce:
-        """Return the option `reduce`, or `published` if the option is None."""
+        """Return the option `reduce`; if it is None, return `published`."""
         return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:
@@ -95,12 +95,12 @@ def _l2fgnn(parts: Parts) -> SubgraphGNN:
 
 @dataclass(frozen=True)
 class Member:
-    """How to build one of the subgraph GNNs, and the defaults of its paper."""
+    """One of the subgraph GNNs: how it is built, and the options of its paper."""
 
     build: Callable[[Parts], SubgraphGNN]
     """Builds the member, without the encoder of node features and the head."""
     pairs: tuple[PairEncoding, ...] = ()
-    """The encodings of (root, node) that are added to the input; see `PairEncoder`."""
+    """Encodings of (root, node) that are added to the input; see `PairEncoder`."""
     reduce: Reduce = "mean"
     """How node states are pooled over a graph."""
     kind: SubgraphKind = "egonets"
@@ -164,14 +164,9 @@ SIZES: dict[str, PairEncoding] = {"max_distance": "distance", "num_steps": "rrwp
 def check_family_options(
     model: str, member: str | None, options: FamilyOptions
 ) -> None:
-    """Raise `OptionError` if an option that was changed has no effect on a model.
+    """Raise `OptionError` if a model ignores an option that differs from its default.
 
     `member` is None if the model is a base GNN, GNN-AK or GNN-AK+.
-
-    >>> check_family_options("ds-gin", "ds", FamilyOptions(order="SV"))
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: model.family.order is 'SV', but ds-gin ignores this \
-option; leave it out, or use a model whose name begins with sswl or sswl+.
     """
     for field in fields(options):
         name, value = field.name, getattr(options, field.name)

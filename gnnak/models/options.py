@@ -37,8 +37,7 @@ READ_BY_KIND: dict[SubgraphKind, tuple[str, ...]] = {
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    Every kind uses `copy_limit`. The description of any other option names the kinds
-    that use it.
+    Each option names the kinds of subgraphs that use it; all kinds use `copy_limit`.
     """
 
     kind: SubgraphKind | None = None
@@ -59,19 +58,17 @@ class SubgraphOptions:
     q: float = 1.0
     """For walks: the in-out parameter of node2vec."""
     copy_limit: int | None = None
-    """The largest sum of the numbers of node copies and edge copies in a batch; a batch
-    with more raises an error. If None, the free memory of the device is the limit."""
+    """Largest number of node copies plus edge copies in a batch; a larger batch raises
+    an error. If None, the free memory of the device is the limit."""
     max_neighbors: int | None = None
-    """For egonets: the largest number of nodes that are sampled at each hop. If None,
-    all nodes are in the egonet."""
+    """For egonets: the largest number of nodes sampled at each hop; if None, all."""
     seed: int | None = 0
-    """For egonets with `max_neighbors`: the seed of the sample. If None, every training
-    step samples anew."""
+    """For egonets with `max_neighbors`: seed of the sample; None samples anew each
+    time."""
     size: int = 32
     """For PageRank: the largest number of nodes of a subgraph."""
     alpha: float = 0.15
-    """For PageRank: the probability with which a walk from the root ends at each
-    step."""
+    """For PageRank: the probability that a walk from the root ends at each step."""
 
     def __post_init__(self) -> None:
         if self.kind is not None:
@@ -99,8 +96,7 @@ class SubgraphOptions:
 class FamilyOptions:
     """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`.
 
-    `build_model` refuses an option that differs from its default if the model ignores
-    the option.
+    If the model ignores an option, `build_model` accepts only the option's default.
     """
 
     pairs: tuple[PairEncoding, ...] | None = None
@@ -148,8 +144,7 @@ class ModelOptions(LayerOptions):
     name: str = "gin-ak+"
     """The name of the model, one of `model_names()`; see `build_model`."""
     num_layers: int = 6
-    """Number of outer layers (GNN-AK layers with BatchNorm and residual sum), the
-    paper's L."""
+    """Number of outer layers, the paper's L."""
     base_layers: int = 1
     """Number of convs in the base GNN of each GNN-AK layer, the paper's m."""
     channels: int = 128
@@ -168,8 +163,7 @@ class ModelOptions(LayerOptions):
     these options, such models use only `num_layers`, `base_layers`, `channels`,
     `subgraphs` and `dropout` (before the head)."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
-    """How models with the suffix `-s` sample subgraphs in training; other models use
-    all subgraphs."""
+    """How models with the suffix `-s` sample subgraphs in training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

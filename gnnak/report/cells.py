@@ -31,30 +31,27 @@ class Style:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs, with several seeds and folds, whose mean a table cell shows."""
+    """The runs over seeds and folds whose mean a table cell shows."""
 
     experiment: str
-    """Name of the experiment (a file in `configs/`) that `config` is derived from."""
+    """The experiment (a file in `configs/`) whose options `config` changes."""
     config: RunConfig
-    """The config that all runs share. The seed and fold in it are ignored."""
+    """The config of all runs; its seed and fold are ignored."""
     epochs: int
-    """Number of epochs in the paper. If the runs have fewer epochs, the cell gets a
-    footnote."""
+    """Number of epochs in the paper; a cell with shorter runs gets a footnote."""
     runs: int
     """Number of seeds: the runs use the seeds 0 to `runs` - 1."""
     folds: int | None
-    """Number of cross-validation folds to run with every seed; None for data without
-    folds."""
+    """Number of folds to run with every seed; None for data without folds."""
     measure: Measure
-    """What the cell shows: the test score, the seconds per epoch or the peak memory."""
+    """Whether the cell shows the test score, seconds per epoch or peak memory."""
 
 
 @dataclass(frozen=True)
 class Fact:
     dataset: str
     statistic: str
-    """Name of the statistic: `outputs` (number of classes or tasks), `graphs` (number
-    of graphs), `nodes` or `edges` (mean number per graph)."""
+    """`graphs`, `outputs` (classes or tasks), or `nodes` or `edges` (mean numbers)."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +64,7 @@ class Cell:
     """The paper's number as printed in the paper; None if the paper has no number."""
     style: Style
     plan: Plan | None = None
-    """The training runs whose mean is our number. None if the cell shows a statistic of
-    a data set, or a result that the paper quotes from another paper."""
+    """The runs whose mean is our number; None for statistics and quoted results."""
     fact: Fact | None = None
     """The statistic that the cell shows; None if the cell shows no statistic."""
 
@@ -84,7 +80,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper: its numbers, and the runs needed to repeat them."""
+    """One table of the paper: the paper's numbers, and the runs that reproduce them."""
 
     name: str
     """The table's name on the command line, as in `gnnak table simulation`."""
@@ -93,7 +89,6 @@ class PaperTable:
     """Notes below the table, needed to compare our numbers with the paper's."""
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells that show results of runs, but only one per config."""
@@ -137,7 +132,6 @@ def table_names() -> list[str]:
 
 @cache
 def load_table(name: str) -> PaperTable:
-    """Load one of the paper's tables, with the numbers that the paper reports."""
     check_known("table", name, table_names())
     content = read_yaml(TABLES / f"{name}.yaml")
     columns = [_column(entry) for entry in content["columns"]]
@@ -156,11 +150,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table column.
-
-    `entry` is the name of a column in `_columns.yaml`, or new settings. New settings
-    may name a column there, under the key `from`, that they change.
-    """
+    """Return the settings of a column; `entry` may refer to `_columns.yaml`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

@@ -1,8 +1,4 @@
-"""The HTML page that the command `gnnak report` writes.
-
-This module computes the rows and figures; `page.html` is the template that has the
-sections, headings and captions, and `page.css` the styles.
-"""
+"""The HTML report: compute rows and figures for the template `page.html`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,13 +30,11 @@ CONTENTS = (
     ("cost", "What an epoch costs"),
     ("versions", "Versions"),
 )
-"""Anchor and title of each section of `page.html`. Sections without content, and links
-to them, are left out."""
+"""Anchor and title of each section of `page.html`; empty sections are left out."""
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""If a folder has at most this many runs for the paper's tables, these runs count as
-the user's own."""
+"""Up to this many runs for the paper's tables count as the user's own runs."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -162,10 +156,7 @@ def _task_figures(task: Task) -> list[Figure]:
 
 
 def _curves_figure(runs: Mapping[str, Record], title: str, note: str) -> list[Figure]:
-    """Plot learning curves of runs in one figure; return it in a list.
-
-    All runs have the same metric. The list is empty if no run has a curve.
-    """
+    """Plot learning curves in one figure; return [figure], or [] if there are none."""
     found = {name: r.get("curves", {}).get("validation") for name, r in runs.items()}
     curves = {name: curve for name, curve in found.items() if curve}
     if not curves:
@@ -195,10 +186,7 @@ def _curves(records: Sequence[Record]) -> list[Figure]:
 
 
 def _label(record: Record) -> str:
-    """Return a run's model, and the settings in which it differs from its experiment.
-
-    If the config has options that no longer exist, the hash replaces the settings.
-    """
+    """Return a run's model, and the settings that differ from its experiment."""
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
     experiment = record.get("experiment") or options["data"]["name"]
@@ -258,7 +246,7 @@ def _extraction_rows(records: Sequence[Record]) -> Rows:
 
 
 def cost_rows(records: Sequence[Record]) -> Rows:
-    """Return one row per benchmark, from its newest record: cost of an epoch."""
+    """Return the cost of an epoch, in one row per benchmark, from its newest record."""
     rows = [_cost_row(record) for record in records if record.get("kind") == "bench"]
     return list({row[:3]: row for row in rows}.values())
 
@@ -294,10 +282,7 @@ def growth_figures(records: Sequence[Record]) -> list[Figure]:
 
 
 def _versions(records: Iterable[Record]) -> Rows:
-    """Count the records of each device, git commit and set of package versions.
-
-    Each row ends with the count and the time of the newest record.
-    """
+    """Count the records by device, git commit and package versions."""
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         versions = record.get("versions", {})

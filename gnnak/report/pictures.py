@@ -25,10 +25,9 @@ HOP_COLOURS = ("#d1495b", "#edae49", "#66a182", "#2e4057")
 OUTSIDE = "#d9d9d9"
 CURVE_COLOURS = ("#8d99ae", "#d1495b", "#2e4057", "#66a182")
 INK = "#010203"
-"""Placeholder for the page's text colour: `inline_svg` replaces this colour by
-`currentColor`."""
+"""`inline_svg` replaces this colour by `currentColor`, the text colour of the page."""
 GRAPH_EDGES = "#555555"
-"""Colour of the edges of graphs. Like `INK`, it is replaced by `currentColor`."""
+"""Colour of the edges of graphs, which `inline_svg` replaces as it does `INK`."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, visible on a white and on a black page."""
 STYLE: dict[Any, Any] = {
@@ -213,10 +212,7 @@ def settings_figure(
 
 @rc_context(STYLE)
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot the cost of training steps with SubgraphDrop; return an `<svg>` element.
-
-    The cost of a step without SubgraphDrop is 1.
-    """
+    """Plot the cost of SubgraphDrop relative to all subgraphs; return an `<svg>`."""
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)

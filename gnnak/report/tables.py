@@ -29,11 +29,9 @@ Verdict = Literal["better", "within", "worse", "oom"]
 """How our number compares with the paper's, see `compare`."""
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼", "oom": "◆"}
 DEVIATIONS = 2.0
-"""Our number agrees with the paper's if the difference is at most this many of the
-paper's standard deviations."""
+"""Our number agrees with the paper's within this many standard deviations."""
 SHARE = 0.05
-"""If the paper gives no standard deviation, our number agrees with the paper's if the
-difference is at most this share of the paper's number."""
+"""Without a standard deviation, our number agrees within this share of the paper's."""
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
 
 
@@ -42,17 +40,12 @@ class PaperNumber:
     """A number as printed in the paper, such as "0.080 ± 0.001"."""
 
     mean: float
-    """The number before the sign ±."""
     tolerance: float
     """Our number agrees with the paper's if it differs from `mean` by at most this."""
 
 
 def parse_number(text: str) -> PaperNumber | None:
-    """Parse a number as printed in the paper; return None for texts such as "OOM".
-
-    The tolerance is two standard deviations, or 5 % if the paper prints no deviation.
-    It is at least half a unit of the last printed digit.
-    """
+    """Parse a number such as "0.08 ± 0.01"; return None for texts such as "OOM"."""
     found = NUMBER.fullmatch(text.strip())
     if found is None:
         return None
@@ -67,11 +60,7 @@ def parse_number(text: str) -> PaperNumber | None:
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
-    """Compare our number with the paper's; return None if a number is missing.
-
-    If the paper's run was out of memory, the result is "oom". If our runs have fewer
-    epochs than the paper's, the result is None.
-    """
+    """Compare our number with the paper's; return None if they are not comparable."""
     if cell.paper is None or ours.mean is None or ours.shortened:
         return None
     paper = parse_number(cell.paper)
@@ -89,8 +78,7 @@ class Counts:
     cells: int = 0
     """Cells that show the result of runs."""
     run: int = 0
-    """Cells with at least one run that has as many epochs as in the paper. The next
-    five fields divide these cells by verdict."""
+    """Cells with runs of full length; the next five fields divide these by verdict."""
     better: int = 0
     within: int = 0
     worse: int = 0
@@ -101,7 +89,7 @@ class Counts:
     seeds: int = 0
     """Cells with as many runs as in the paper."""
     explained: int = 0
-    """Worse cells with a reason; see `reason_of`."""
+    """Worse cells for which `reason_of` gives a reason."""
 
     @property
     def share(self) -> float | None:
@@ -114,10 +102,7 @@ FILE = CONFIGS / "tables" / "_worse.yaml"
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
-    """Return why our number is worse than the paper's.
-
-    Returns None if our number is not worse, or if the reason is not known.
-    """
+    """Return why our number is worse than the paper's; None if not worse or unknown."""
     if compare(cell, ours) != "worse":
         return None
     of_seeds = cell.plan is None or cell.plan.folds is None
@@ -163,8 +148,7 @@ class Filled:
     ours: str = ""
     """The number that we measured, as printed; empty if we have none for this cell."""
     summary: Summary | None = None
-    """Mean and standard deviation over our runs, and number of runs. None if there are
-    no runs yet, or if the cell shows a statistic of a data set."""
+    """Mean and deviation over our runs; None without runs, or for a statistic."""
     mark: str = ""
     """Letter of the cell's footnote; empty if the cell has no footnote."""
     minutes: float | None = None
@@ -172,7 +156,6 @@ class Filled:
 
     @property
     def verdict(self) -> Verdict | None:
-        """How our number compares with the paper's; None if a number is missing."""
         return None if self.summary is None else compare(self.cell, self.summary)
 
     @property
@@ -226,7 +209,6 @@ class FilledTable:
     rows: tuple[tuple[Filled, ...], ...]
     footnotes: tuple[tuple[str, str], ...]
     """Letter and text of every footnote, such as ("a", "1 of 3 seeds")."""
-
     device: str = ""
     """The device for which the time of missing runs is estimated."""
 
@@ -280,7 +262,7 @@ def fill_tables(
 
     @cache
     def estimator() -> Estimator:
-        """Build the time estimator. This takes long, so it is done only if needed."""
+        """Build the time estimator, which takes long, only if a cell needs it."""
         return Estimator(records.timed, on, sizes=dataset_sizes(known))
 
     filled = []
@@ -300,10 +282,7 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
-    """Summarise the runs of a table cell, with notes on missing runs and the device.
-
-    Returns None if there are no runs of full length.
-    """
+    """Summarise the runs of a table cell; return None without runs of full length."""
     records = runs.complete(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]
@@ -330,11 +309,7 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to a cell.
-
-    If the number needs a footnote, the footnote is added to `marks`, which maps texts
-    to letters.
-    """
+    """Add our number to a cell; add its footnote to `marks` (text to letter)."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -374,10 +349,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs of a table that are still to be done.
-
-    A run is done if it has a record with at least as many epochs.
-    """
+    """Return the runs of a table that have no record with at least as many epochs."""
     return [
         run
         for cell in table.cells()
@@ -387,11 +359,7 @@ def pending_runs(
 
 
 def has_one_of(title: str, texts: Sequence[str]) -> bool:
-    """Return whether a title contains one of `texts`; True if `texts` is empty.
-
-    >>> has_one_of("GIN / ZINC", ["zinc", "mutag"]), has_one_of("GIN / ZINC", ["csl"])
-    (True, False)
-    """
+    """Return whether a title contains one of `texts`; True if `texts` is empty."""
     return not texts or any(text.lower() in title.lower() for text in texts)
 
 
@@ -443,8 +411,7 @@ def find_missing(
 
 
 STAND_INS = ("connected-legacy", "spectral-radius")
-"""Two targets of the data set "graph properties" that only reproduce errors in the
-paper's data. The statistics do not count them as tasks."""
+"""Targets that only reproduce errors in the paper's data; not counted as tasks."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:
@@ -464,13 +431,6 @@ def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
 
 
 def statistic(fact: Fact, style: Style, record: Record) -> str:
-    """Format one statistic of a data set for a table cell.
-
-    >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
-    >>> statistic(Fact("zinc", "graphs"), Style(), record)
-    '10 / 5 / 5'
-    >>> statistic(Fact("mutag", "edges"), Style(2), record)
-    '19.79'
-    """
+    """Format one statistic of a data set for a table cell."""
     value = record[fact.statistic]
     return style.number(value) if isinstance(value, float) else str(value)

@@ -1,7 +1,4 @@
-"""Compute the sampling plans of all graphs once, then look them up for each batch.
-
-A sampling plan is what SubgraphDrop computes before it samples; see `Plan`.
-"""
+"""Compute the sampling plans (see `Plan`) of all graphs once, for all batches."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,8 +44,7 @@ def sample_egonets(
 CACHED_PAIRS = 2**26
 """Default maximal number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""Plans are computed for graphs with about this many node pairs at a time, to bound the
-memory. Without distances, each node counts as 16 pairs."""
+"""Plans are computed for graphs with about this many node pairs at a time."""
 
 NODE_ROWS = 5
 """Number of rows of `CachedPlans.nodes` without distances."""
@@ -56,10 +52,9 @@ NODE_ROWS = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedPlans:
-    """The sampling plans of all graphs of a store, in flat tensors.
+    """The sampling plans of all graphs; `plans[i]` is the plan of the batch `store[i]`.
 
-    `plans[indices]` gathers the plan of the batch `store[indices]`, and does not
-    synchronise. Node and component numbers start at 0 in each graph, and are int32.
+    Node and component numbers are int32 and start at 0 in each graph.
     """
 
     store: GraphStore
@@ -68,20 +63,17 @@ class CachedPlans:
     sizes: Tensor
     """[components of all graphs], int64: number of nodes of each component."""
     nodes: Tensor
-    """[5, n] or [7, n], int32: the fields of `Plan` that have one entry per node. The
-    rows are `component`, `by_component.order`, `held`, `near.start` and `near.count`.
-    With distances, two rows follow: `distances.start` and `distances.place`."""
+    """[5, n] or [7, n], int32: `component`, `by_component.order`, `held`, `near.start`,
+    `near.count` and, if not None, `distances.start` and `distances.place` of `Plan`."""
     near: Tensor
     """The tensors `Plan.near.place` of all graphs, concatenated."""
     hop: Tensor | None
-    """The tensors `Plan.distances.hop` of all graphs, concatenated. None if the
-    strategy needs no distances, or if a component is large (see `Plan.is_large`)."""
+    """The tensors `Plan.distances.hop` of all graphs, concatenated, or None."""
     largest: int
-    """Number of nodes of the largest connected component."""
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """[g + 1]: row pointer; where the components of each graph start in `sizes`."""
+        """[g + 1]: where the components of each graph start in `sizes`."""
         return pointers(self.num_components)
 
     @cached_property
@@ -144,11 +136,7 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return the fields of `CachedPlans` for the graphs of one chunk.
-
-    The fields are `num_components`, `sizes`, `nodes` and `near`. `before` has the total
-    lengths of `hop` and of `near` in the chunks before.
-    """
+    """Return `num_components`, `sizes`, `nodes` and `near` of the graphs of a chunk."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     parts = counts_of(batch[groups.order[groups.ptr[:-1]]], ptr.numel() - 1)

@@ -38,8 +38,7 @@ class SubgraphDrop:
             contain each node.
         ties: Used by "farthest" and "min-set-cover", ignored by "random": which of
             several subgraphs with equal scores is sampled. "random": a random one;
-            "lowest": the one whose root has the lowest node number, as in the paper's
-            code.
+            "lowest": that whose root has the lowest number, as in the paper's code.
         share: Only used by "random": sample this share of the roots of each connected
             component, rounded down. Repeat this until a sample covers every node, as in
             the paper's code. If None, or if a component is still not covered after 1000
@@ -132,8 +131,7 @@ class SubgraphDrop:
                 computed now.
 
         Returns:
-            The sampled subgraphs, with a matrix that estimates the encodings of dropped
-            roots.
+            The sampled subgraphs, with a matrix to estimate encodings of dropped roots.
         """
         if subgraphs.real is not None:
             told = "these subgraphs are padded"
@@ -165,8 +163,7 @@ def sample_subgraphs(
             are needed are computed now.
 
     Returns:
-        The selected subgraphs, with a matrix that estimates the encodings of dropped
-        roots.
+        The selected subgraphs, with a matrix to estimate encodings of dropped roots.
     """
     num_nodes = subgraphs.num_subgraphs
     copy_sampled = sampled.index_select(0, subgraphs.subgraph)
@@ -213,5 +210,5 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix that estimates encodings of dropped roots."""
+    """Compute the matrix that estimates the encodings of dropped roots."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

@@ -18,8 +18,7 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 class Filling(Compact):
     """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
 
-    It is in COO format. The weights of each row sum to one. The row of a sampled root
-    has a single entry, for the root's own value.
+    The weights of each row sum to one. A sampled root has a single entry in its row.
     """
 
     node: Tensor
@@ -29,8 +28,7 @@ class Filling(Compact):
     weight: Tensor
     """[entries], float64: the weight of the root's value in the mean."""
     in_order: bool = False
-    """True if the entries are sorted by the connected component of `node`; False if
-    their order is unknown."""
+    """Whether entries are known to be sorted by the connected component of `node`."""
 
     def at(self, entries: Tensor) -> Filling:
         node, subgraph = self.node[entries], self.subgraph[entries]
@@ -78,10 +76,9 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     $$h_u = \text{Mean}\,\{h_v \mid v \in \mathcal{U}_{d-1},\ (u, v) \in \mathcal{E}\}
     \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
-    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root;
-    the values $h_v$ of the sampled roots, $\mathcal{U}_0$, are known. Edge directions
-    and duplicates are ignored. A node without a path to a sampled root has an empty
-    row.
+    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root,
+    and $\mathcal{U}_0$ are the sampled roots. Edge directions and duplicates are
+    ignored. A node without a path to a sampled root has an empty row.
     """
     target, source = joined_nodes(edge_index, num_nodes)
     layer = hops_to_root(torch.stack([source, target]), roots, num_nodes, num_nodes)
@@ -113,7 +110,7 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the rows of the nodes one step farther away from the sampled roots."""
+    """Compute the rows of `Filling` for nodes one step farther from sampled roots."""
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

@@ -17,10 +17,10 @@ Ties = Literal["random", "lowest"]
 """Which of several subgraphs with equal scores is sampled: a random one, or the one
 whose root has the lowest node number."""
 Score = Callable[[Tensor, Tensor], Tensor]
-"""`score(covered, last)` returns an integer score for each subgraph, [s]. The subgraph
-with the highest score is sampled next. `covered`, [n], is the number of sampled
-subgraphs that contain each node. `last`, [num_components], is the root that the last
-step has sampled in each component; -1 if it sampled none there."""
+"""`score(covered, last)` returns an integer for each subgraph, [s]; the subgraph with
+the highest score is sampled next. `covered`, [n], counts the sampled subgraphs that
+contain each node. `last`, [num_components], is the root that the last step has sampled
+in each component, or -1."""
 
 
 def sample_greedily(
@@ -31,11 +31,10 @@ def sample_greedily(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Repeatedly sample the subgraph with the highest score, until nodes are covered.
+    """Sample the subgraph with the highest score, until all nodes are covered.
 
-    Each step samples one subgraph in each connected component that is not covered yet.
-    The first step uses `rank`, [s], as the score. Returns a mask of the sampled
-    subgraphs, [s].
+    Each step samples one subgraph per connected component; the first step's score is
+    `rank`, [s]. Returns a boolean mask of the sampled subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -63,10 +62,7 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return the ranks, [s], that decide between subgraphs with equal scores.
-
-    The highest rank is sampled first.
-    """
+    """Return ranks, [s]: of subgraphs with equal scores, sample the highest rank."""
     return rank if ties == "random" else subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
@@ -98,10 +94,7 @@ class Coverage:
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
-        """Count a newly sampled subgraph, which contains `nodes`.
-
-        Returns how many nodes are now in exactly as many subgraphs as wanted.
-        """
+        """Count a sampled subgraph; return how many of its nodes are newly covered."""
         self.covered[nodes] += 1
         return int(np.count_nonzero(self.covered[nodes] == self.wanted[nodes]))
 
@@ -123,11 +116,7 @@ def sample_one_by_one(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample like `sample_greedily`, but with a heap: faster for large components.
-
-    The key of a subgraph in the heap is -(score * s + luck), where luck is its result
-    of `tie_ranks`. The subgraph with the smallest key is sampled next.
-    """
+    """Sample like `sample_greedily`, but with a heap: faster for large components."""
     size = rank.numel()
     sampled = np.zeros(size, dtype=bool)
     first = rank.cpu().numpy()
@@ -171,8 +160,7 @@ def farthest_roots(
 ) -> Tensor:
     """Sample a random root, and then always the root farthest from the sampled roots.
 
-    This is the root with the largest distance to the nearest sampled root. Edge
-    directions are ignored. Returns a boolean mask of the sampled subgraphs, [s].
+    Distances ignore edge directions. Returns a mask of the sampled subgraphs, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
@@ -197,11 +185,7 @@ def farthest_roots(
 
 
 class _Nearest:
-    """Scores each subgraph by the distance of its root to the nearest sampled root.
-
-    A search from a new root visits only nodes that are nearer to this root than to all
-    earlier roots. A table of all distances would take quadratic memory.
-    """
+    """Scores each subgraph by the distance of its root to the nearest sampled root."""
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
         self.root = subgraphs.root.cpu().numpy()
@@ -217,10 +201,7 @@ class _Nearest:
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update the scores for a newly sampled root. Return whether any has increased.
-
-        This is always False.
-        """
+        """Update scores for a sampled root; return False, since no score increases."""
         frontier = self.root[subgraph : subgraph + 1]
         distance = 0
         while frontier.size:
@@ -245,8 +226,7 @@ def set_cover_roots(
 ) -> Tensor:
     """Sample a random subgraph, and then always that with the most least-covered nodes.
 
-    Least-covered nodes are the nodes in the fewest sampled subgraphs so far. Returns a
-    boolean mask of the sampled subgraphs, [s].
+    These are the nodes in the fewest sampled subgraphs so far. Returns a mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
@@ -269,10 +249,9 @@ def set_cover_roots(
 
 
 class _LeastCovered:
-    """Scores each subgraph by the number of least-covered nodes that it contains.
+    """Scores each subgraph by the number of its marked nodes.
 
-    These nodes are marked, and unmarked when a sampled subgraph contains them. When no
-    node is marked any more, the nodes that are least covered then are marked.
+    The least-covered nodes are marked. When no mark is left, nodes are marked anew.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
@@ -292,10 +271,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark the nodes of a newly sampled subgraph.
-
-        Returns whether other nodes were marked, so that scores can have increased.
-        """
+        """Unmark nodes of a sampled subgraph; return whether new nodes were marked."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

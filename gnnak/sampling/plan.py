@@ -16,9 +16,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class Near:
     """The distinct neighbours of each node, ignoring edge directions, in CSR form.
 
-    The neighbours of node v are `place[start[v] : start[v] + count[v]]`, given as
-    positions in the connected component. Unlike the number of a node, its position is
-    the same in each batch.
+    The neighbours of node v are `place[start[v] : start[v] + count[v]]`, as positions
+    in the connected component, which do not depend on the batch.
     """
 
     place: Tensor
@@ -29,10 +28,7 @@ class Near:
     """[n]: number of neighbours; a node with a self loop is its own neighbour."""
 
     def nodes(self, component: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-        """Return the neighbours of all nodes as node numbers, in CSR form.
-
-        Returns the row pointer, [n + 1], and the neighbours.
-        """
+        """Return row pointer, [n + 1], and neighbours as node numbers, in CSR form."""
         assert groups.order is not None, "nodes are grouped by a sort"
         of, entry = ragged_ranges(self.start, self.count)
         first = groups.ptr.index_select(0, component.index_select(0, of))
@@ -41,7 +37,6 @@ class Near:
 
 
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
-    """Find the neighbours of every node of a batch, ignoring edge directions."""
     num_nodes, order = component.numel(), groups.order
     assert order is not None, "nodes are grouped by a sort"
     place = torch.empty_like(order)
@@ -61,10 +56,7 @@ CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """The distances between all nodes of each connected component.
-
-    The distance from node u to node v is `hop[start[u] + place[v]]`.
-    """
+    """Distances in connected components: `hop[start[u] + place[v]]` for nodes u, v."""
 
     hop: Tensor
     """[sum of squared component sizes], int32: the distances in all components."""
@@ -78,7 +70,6 @@ class PairDistances:
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the positions in `hop` of the distances that `between` returns."""
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
@@ -150,11 +141,7 @@ class Plan:
     `is_large`: distances are then computed while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
-        """Return whether the function `sample_one_by_one` is used to sample.
-
-        It is used if a connected component has more than `LARGE` nodes, and if each
-        subgraph lies in a single component.
-        """
+        """Return whether a component is large and no subgraph is in two components."""
         if self.largest <= LARGE:
             return False
         of_root = self.component.index_select(0, subgraphs.root)

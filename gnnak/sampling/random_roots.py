@@ -53,10 +53,7 @@ def random_roots(
     min_coverage: int,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until all nodes are covered.
-
-    Returns a boolean mask of the sampled subgraphs, [s].
-    """
+    """Sample subgraphs in random order until all nodes are covered; return a mask."""
     held, component = plan.held, plan.component
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     rank = random_order(subgraphs, generator)
@@ -80,9 +77,7 @@ def share_roots(
 ) -> Tensor:
     """Sample a fixed share of the roots, repeatedly, until a sample covers every node.
 
-    In each connected component, `int(share * size)` roots are sampled, where size is
-    the number of its nodes. Components that are not covered after `MAX_TRIES` samples
-    are left to `random_roots`. Returns a boolean mask of the sampled subgraphs, [s].
+    After `MAX_TRIES` samples, use `random_roots`. Returns a boolean mask, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
@@ -126,11 +121,7 @@ def random_order(subgraphs: RootedSubgraphs, generator: Generator | None) -> Ten
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: Generator | None
 ) -> Tensor:
-    """Sample `quota[i]` random nodes of each group i, repeatedly.
-
-    `group`, [nodes], is the group of each node. Returns one mask of nodes per sample,
-    [times, nodes].
-    """
+    """Sample `quota[i]` random nodes of each group i; return masks, [times, nodes]."""
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)
@@ -145,10 +136,7 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count the True entries of each group in each row of a matrix of bools.
-
-    `index` is the group of each column of `values`. Returns the counts, [rows, groups].
-    """
+    """Count True entries in each row and group of columns; return [rows, groups]."""
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

@@ -43,21 +43,14 @@ class Sample:
 
 
 class Replay:
-    """Remembers the random subgraphs of layer calls.
-
-    Activation checkpointing calls a layer again in the backward pass. The layer must
-    then use the same subgraphs as before.
-    """
+    """Remembers the random subgraphs of layer calls, for activation checkpointing."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, Sample | None] = {}
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a layer call.
-
-        If another sample has the same key, neither can be trusted. None is then stored.
-        """
+        """Store the sample of a layer call, or None if another sample has its key."""
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -89,10 +82,8 @@ def backward_task() -> int | None:
 class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
-    `full` (all subgraphs) and `plan` (the sampling plan) do not depend on randomness.
-    `sampled` are the random subgraphs of the current forward pass, and `sample` has the
-    seed to sample them again. `replayed` are the random subgraphs of the layer that
-    activation checkpointing has recomputed last.
+    `full` (all subgraphs) and `plan` are not random. `sampled` are the random subgraphs
+    of this forward pass; `replayed` are those of the layer that was recomputed last.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -126,7 +117,6 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def has(self, edge_index: Tensor, num_nodes: int, compared: bool) -> bool:
-        """Return whether the graph has these edges; see `GraphCache.get`."""
         if num_nodes != self.num_nodes:
             return False
         capturing = edge_index.is_cuda and torch.cuda.is_current_stream_capturing()
@@ -154,7 +144,7 @@ class GraphCache:
         self._held = True
 
     def release(self) -> None:
-        """End `hold`. If `edge_index` was freed meanwhile, discard the graph."""
+        """End `hold`; discard the graph if its `edge_index` was freed meanwhile."""
         self._held = False
         if self._owner is not None and self._owner() is None:
             self.clear()
@@ -164,11 +154,11 @@ class GraphCache:
             self._graph.discard_sample()
 
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
-        """Return the cached graph with these edges. If there is none, cache a new one.
+        """Return the cached graph with these edges; otherwise, cache a new graph.
 
-        Comparing edges synchronises with a GPU. So edges on a GPU are not compared
-        during a capture, and not if this forward pass has `compared` them before. They
-        then count as equal if they are the same tensor object, not written to since.
+        Comparing edges synchronises with a GPU. During a capture, and if the forward
+        pass has `compared` the edges before, the same tensor counts as equal until
+        written to.
         """
         graph = self._graph
         if graph is not None and graph.has(edge_index, num_nodes, compared):
@@ -195,7 +185,7 @@ class ThreadState(threading.local):
     - `layers`: the ids of the layers that this forward pass has called so far.
     - `task`: the backward pass that recomputes this forward pass, if any.
     - `compared`: whether this forward pass has compared its edges with the cache.
-    - `attached`: the attached subgraphs with edges that it has compared, if any.
+    - `attached`: the attached subgraphs whose edges it has compared, if any.
     - `is_over`: whether the forward pass was a call of the model, and has ended.
     """
 
@@ -206,7 +196,6 @@ class ThreadState(threading.local):
         self.start_pass()
 
     def start_pass(self) -> None:
-        """Start a forward pass: discard the state of the previous one."""
         self.task = backward_task()
         self.compared = False
         self.attached: Attached | None = None
@@ -221,10 +210,7 @@ class ThreadState(threading.local):
 
     @property
     def is_recomputing(self) -> bool:
-        """Whether activation checkpointing calls a layer again in the backward pass.
-
-        If it calls the whole model again, this is False: it is like any forward pass.
-        """
+        """Whether activation checkpointing recomputes a layer, not the whole model."""
         task = backward_task()
         return task is not None and not (self.in_model and self.task == task)
 
@@ -233,13 +219,10 @@ class SharedSubgraphs:
     """Rooted subgraphs that all layers of a model share in one forward pass.
 
     The first layer that calls `get` extracts and samples the subgraphs, unless the
-    caller or a loader provides them. The other layers get the same subgraphs. Subgraphs
-    that are not random are cached until a forward pass has other edges.
-
-    A forward pass is a call of the model. If layers are called without a model, a
-    forward pass ends when a layer is called for the second time. Each thread has its
-    own forward passes and cache. If `max_copies` is set, and the subgraphs do not fit
-    into memory, each layer extracts slices of about `max_copies` node copies.
+    caller or a loader provides them. Subgraphs that are not random are cached until a
+    forward pass has other edges. If they do not fit into memory, each layer extracts
+    slices of about `max_copies` node copies. If layers are called without a model, a
+    forward pass ends when a layer is called for the second time.
     """
 
     def __init__(
@@ -261,7 +244,7 @@ class SharedSubgraphs:
     def begin_call(
         self, _: object, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]] | None:
-        """Forward pre-hook of the model: begin a pass, and take out `subgraphs`."""
+        """Forward pre-hook: begin a pass; remove `subgraphs` from the arguments."""
         if "subgraphs" not in kwargs:
             self.begin_pass()
             return None
@@ -284,7 +267,6 @@ class SharedSubgraphs:
         "model as subgraphs=..."
     )
     def begin_pass(self, *_: object) -> None:
-        """Begin a forward pass: discard the random sample of the previous pass."""
         state = self._of_thread
         state.start_pass()
         state.in_model = True
@@ -318,10 +300,9 @@ class SharedSubgraphs:
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return the rooted subgraphs of a batch for this forward pass.
+        """Return the rooted subgraphs of a batch; `batch`, [n], has each node's graph.
 
         In evaluation, nothing is dropped, and a random extractor uses a fixed seed.
-        `batch`, [n], is the graph of each node. If None, there is one graph.
         """
         given = self._given(edge_index, num_nodes)
         if given is not None and self._is_usable(given, training):
@@ -344,7 +325,6 @@ class SharedSubgraphs:
             return self._sampled(graph, edge_index, generator)
 
     def _given(self, edge_index: Tensor, num_nodes: int) -> RootedSubgraphs | None:
-        """Return the subgraphs that the caller or a loader provides, if any."""
         state = self._of_thread
         if state.given is not None:
             return state.given
@@ -409,7 +389,7 @@ class SharedSubgraphs:
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Return the random subgraphs of this forward pass. At first use, sample."""
+        """Return the random subgraphs of this forward pass, sampled at first use."""
         if generator is not None or not self._of_thread.layers:
             if graph.sampled is None:
                 graph.sampled = self._sample(graph, edge_index, generator)
@@ -422,7 +402,7 @@ class SharedSubgraphs:
         return graph.sampled
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
-        """Return the random subgraphs that this recomputed layer used at first."""
+        """Return the random subgraphs that the recomputed layer used before."""
         sample = self._replay.find((draw_ticket(edge_index.device), graph.fingerprint))
         if sample is None:
             raise SubgraphError(

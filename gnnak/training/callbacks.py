@@ -62,19 +62,11 @@ class Recalibrate(Callback):
 
 @torch.no_grad()
 def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
-    r"""Replace running statistics of batch norms by statistics of the given batches.
+    """Set the running statistics of batch norms to averages over `batches`.
 
-    With $n_b$ rows, mean $\mu_b$ and biased variance $\sigma_b^2$ of a channel in batch
-    $b$, the new running statistics are
-
-    $$\mu = \sum_b n_b \mu_b / \sum_b n_b \qquad
-    \sigma^2 = \sum_b n_b \sigma_b^2 / \sum_b n_b$$
-
-    The network must be in evaluation mode. Batches in which a batch norm gets a single
-    row are ignored. A batch norm that only gets such batches does not change.
-
-    In distributed training, all processes must call this together, each with its own
-    batches.
+    The mean and biased variance of a batch are weighted by its number of rows. Batches
+    of one row are ignored. The network must be in evaluation mode. All processes of a
+    distributed run must call this together, each with its own batches.
     """
     with _statistics(network) as sums, use_backend(PLAIN), batch_statistics(network):
         for item in batches:
@@ -92,10 +84,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Context manager: collect statistics of the inputs of all batch norms.
-
-    Yields a tensor [3, c] for each batch norm. Forward passes add to it; see `_add`.
-    """
+    """Context manager: yield sums over batch-norm inputs, [3, c] each; see `_add`."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -111,11 +100,7 @@ def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
 
 def _add(total: Tensor, x: Tensor) -> None:
-    """Add the statistics of an input `x`, [rows, c], to `total`, [3, c].
-
-    The statistics are the number of rows, and this number times the mean and times the
-    biased variance of each channel. An input with a single row is ignored.
-    """
+    """Add rows * (1, mean, biased variance) of `x`, [rows, c], to `total`, [3, c]."""
     rows = x.size(0)
     if rows > 1:
         variance, mean = torch.var_mean(x.double(), dim=0, correction=0)
@@ -126,15 +111,12 @@ SAVE_SECONDS = 20.0
 """Minimum number of seconds between two checkpoints, unless the run is stopped."""
 
 STATE_KEY = "Keeper"
-"""Key of the state of `RunHistory` in `last.ckpt`. Old checkpoints have this key, so it
-must not change."""
+"""Key of `RunHistory` in `last.ckpt`; must not change, because old checkpoints have
+it."""
 
 
 class RunHistory(Callback):
-    """Callback for learning curves, best weights, early stopping and checkpoints.
-
-    `key` is a random text that identifies the run. A resumed run keeps its key.
-    """
+    """Callback for learning curves, best weights, early stopping and checkpoints."""
 
     def __init__(
         self,
@@ -257,11 +239,7 @@ def _check_finite(loss: float, score: float, epochs: int) -> None:
 
 
 class RestoreSignals(Callback):
-    """Callback that restores the SIGTERM handler that was set before Lightning's.
-
-    Lightning's handler broadcasts to all processes of the run; the program hangs if one
-    process does not take part.
-    """
+    """Callback that removes Lightning's SIGTERM handler, which can hang the program."""
 
     def __init__(self) -> None:
         self.terminate = signal.getsignal(signal.SIGTERM)

@@ -24,12 +24,7 @@ EVALUATION_FACTOR = 4
 
 
 class GraphData(LightningDataModule):
-    """Batches for training, validation and test, assembled on the device.
-
-    All graphs are moved to the device once, before training. If `padded` is True,
-    training batches are padded to a few fixed shapes, so that steps can be captured as
-    CUDA graphs; runs of several processes ignore `padded`.
-    """
+    """Batches for training, validation and test, assembled on the device."""
 
     def __init__(
         self,
@@ -82,11 +77,7 @@ class GraphData(LightningDataModule):
         return self._training
 
     def _epoch(self) -> int:
-        """Return the number of the epoch whose batches are needed next.
-
-        `trainer.current_epoch` is one too small when a resumed run loads its first
-        batches.
-        """
+        """Return the epoch of the next batches; `current_epoch` lags after a resume."""
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
         return progress.processed
@@ -129,7 +120,6 @@ class GraphData(LightningDataModule):
         return Loader(self.store, sampler, subgraphs=Subgraphs(cached), single=single)
 
     def _size(self, positions: Tensor) -> int:
-        """Return the number of graphs per training batch."""
         return self.train.batch_size or max(positions.numel(), 1)
 
     def _sampler(

@@ -45,7 +45,7 @@ def numbers_of(y: Any) -> np.ndarray:
 
 
 def classes_of(y: Any) -> np.ndarray:
-    """Return classes as an array, [g]; refuse missing ones and fractional numbers."""
+    """Return classes as an array, [g]; refuse missing classes and fractions."""
     names = as_array(y)
     if names.ndim != 1:
         raise OptionError(
@@ -86,9 +86,8 @@ class _GNNAKEstimator(BaseEstimator):
         batch_size: Graphs per training step.
         learning_rate: Learning rate of Adam.
         seed: Seed of the weights, the batches and the validation graphs.
-        node_attr: Attributes of nodes, of networkx or PyG graphs, that are the
-            features; if None, `x`.
-        edge_attr: Attributes of edges that are the features; if None, `edge_attr`.
+        node_attr: Node attributes that are the features; if None, `x`.
+        edge_attr: Edge attributes that are the features; if None, `edge_attr`.
         settings: Any other options by name, such as `{"train.clip": 1.0}`.
 
     Attributes:

@@ -72,14 +72,7 @@ def _finite(score: float) -> float | None:
 
 
 def with_metric(info: DatasetInfo, name: str | None) -> DatasetInfo:
-    """Return `info` with the metric `name`, which must fit the task.
-
-    If `name` is None, `info` does not change.
-
-    >>> from gnnak.datasets import find_entry
-    >>> with_metric(find_entry("zinc").info, "r2").metric
-    'r2'
-    """
+    """Return `info` with the metric `name`; if this is None, `info` does not change."""
     if name is None or name == info.metric:
         return info
     check_metric(name, info.task)

@@ -59,11 +59,7 @@ class Places:
     def of_run(
         cls, config: RunConfig, data: Path | None, runs: Path, results: Path | None
     ) -> Places:
-        """Return the folders of a run.
-
-        If `results` is None, records are in `RESULTS`, or in `runs` for runs on the
-        user's own data.
-        """
+        """Return the folders of a run; records of own data are in `runs` by default."""
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
         return cls(data, runs, results or RESULTS)
@@ -76,7 +72,6 @@ class Places:
 
     @property
     def records(self) -> Path:
-        """Path of `runs.jsonl`."""
         return self.results / "runs.jsonl"
 
     @property
@@ -144,10 +139,7 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 @rank_zero_only
 def warn_of_unused(dataset: Dataset, own: OwnData) -> None:
-    """Log which attributes of the data are ignored, unless the user chose attributes.
-
-    Also warn if all edges come in one direction only.
-    """
+    """Warn about attributes that are ignored, and about one-way edges."""
     use, chosen = dataset.features, own.node_attr or own.edge_attr
     if use is not None and (use.unused_nodes or use.unused_edges) and not chosen:
         logging.getLogger("gnnak").warning(use.line())
@@ -165,10 +157,7 @@ def _warn_of_one_way(dataset: Dataset) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold.
-
-    If `config` sets a fold, or if there are no folds, only `config` is returned.
-    """
+    """Return one config per fold; only `config` if it sets a fold or has no folds."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]
@@ -186,11 +175,10 @@ def run_experiment(
 ) -> list[Record]:
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
-    If `resume` is False, every run starts from scratch. An unfinished run in its folder
-    then raises `TrainingError`. If `resume` is True, unfinished runs continue, and runs
-    that have a record are skipped. If there are no such runs, but an unfinished run has
-    other options, `TrainingError` names these options. With `compare=False`, new runs
-    begin in this case. Every process returns the records of all runs.
+    Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
+    unfinished runs continue, and recorded runs are skipped; if `compare` is True, an
+    unfinished run with other options raises `TrainingError`. Every process returns all
+    records.
     """
     places = places or Places()
     for config in configs:
@@ -240,10 +228,7 @@ def _compare(
     places: Places,
     console: Console | None,
 ) -> None:
-    """Raise `TrainingError` if all stopped runs have other options than `folds`.
-
-    If a stopped run differs only in seed or fold, a message is printed instead.
-    """
+    """Raise `TrainingError` if the stopped runs have other options than `folds`."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)

@@ -25,12 +25,7 @@ FOR: dict[Task, tuple[Loss, ...]] = {
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
-    """Return the loss function for a data set; if `name` is None, the task's default.
-
-    The function takes the outputs, the targets and, optionally, the number of rows
-    without padding (a tensor with one entry), and returns the mean loss. Padding rows
-    come last and are ignored.
-    """
+    """Return the loss function `name`; if it is None, the default of the task."""
     name = name or FOR[info.task][0]
     if name not in FOR[info.task]:
         raise OptionError(
@@ -60,10 +55,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
 
 
 def _of_known(loss: Callable[..., Tensor]) -> Terms:
-    """Return a function that computes the terms and weights of a loss.
-
-    Unknown targets (NaN) have the weight 0.
-    """
+    """Return a function for the terms of a loss; NaN targets have weight 0."""
 
     def terms(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
         found = loss(outputs, targets.nan_to_num(), reduction="none")
@@ -121,11 +113,7 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`; if needed, with a `scaling` for the targets.
-
-    Targets are scaled in regression on the user's own data. The scaling is computed
-    from the training graphs or nodes, `train`.
-    """
+    """Return `dataset.info`; for regression on own data, add a target scaling."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info
@@ -135,10 +123,7 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
 
 
 def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and standard deviation of each column of `y`, [rows, targets].
-
-    NaN are ignored.
-    """
+    """Return mean and deviation of each column of `y`, [rows, targets]; ignore NaN."""
     wide = y.double()
     mean = wide.nanmean(dim=0).nan_to_num()
     variance = (wide - mean).square().nanmean(dim=0).nan_to_num()

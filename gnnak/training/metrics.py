@@ -29,7 +29,7 @@ class Collected(Metric):
         self.add_state("answers", [], dist_reduce_fx="cat")
 
     def update(self, scores: Tensor, answers: Tensor) -> None:
-        """Add outputs (`scores`), [rows, columns], and targets (`answers`)."""
+        """Add outputs, [rows, columns], and targets of this shape, or [rows]."""
         self.scores.append(scores.detach())
         self.answers.append(answers)
 
@@ -47,7 +47,7 @@ class TargetMean(Collected):
         return torch.stack(figures)
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
-        """Return the metric of one target, given the rows where it is known."""
+        """Return the metric of one target, given the rows with a known target."""
         return self.figure(scores, answers) if len(answers) else undefined(scores)
 
     def compute(self) -> Tensor:
@@ -56,13 +56,9 @@ class TargetMean(Collected):
 
 
 class ColumnMean(TargetMean):
-    """A metric of binary labels, averaged over the labels that have both classes.
-
-    Unknown labels (NaN) are ignored.
-    """
+    """A metric averaged over binary labels with both classes; NaN is ignored."""
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
-        """Return the metric of one label, given the rows where it is known."""
         yes = answers.long()
         if scores.isnan().any() or not 0 < int(yes.sum()) < yes.numel():
             return undefined(scores)
@@ -80,12 +76,7 @@ def undefined(like: Tensor) -> Tensor:
 
 
 class OfProbabilities(Collected):
-    """A metric of classification, computed from the probabilities of the classes.
-
-    `figure` takes probabilities, [rows, classes], and true classes, [rows]. If there
-    are two classes, it takes only the probability of the second class, [rows]. If
-    `needs_both` is True, the metric is undefined when all rows are of one class.
-    """
+    """A metric that `figure` computes from class probabilities and true classes."""
 
     def __init__(
         self, figure: Callable[[Tensor, Tensor], Tensor], needs_both: bool = False
@@ -108,11 +99,7 @@ NEEDS_BOTH = ("roc-auc", "average-precision", "mcc", "kappa")
 
 
 def make_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of a data set; `metric.update(outputs, targets)` adds a batch.
-
-    Outputs and targets are [rows, columns], where a row is a graph or, in node tasks, a
-    node. In classification, outputs are [rows, classes] and targets are [rows].
-    """
+    """Build the metric of a data set; `update(outputs, targets)` adds a batch."""
     if info.metric == "class-recall" and not (info.own_data or info.one_graph):
         # Also of two classes, the score is the mean of their recalls.
         return MulticlassRecall(info.num_outputs, average="macro", validate_args=False)

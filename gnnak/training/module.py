@@ -24,8 +24,7 @@ from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 THRESHOLD = 1e-4
-"""A score counts as better than the best so far if it improves by more than this share,
-as in `ReduceLROnPlateau`."""
+"""A better score improves by more than this share, as in `ReduceLROnPlateau`."""
 
 
 def learning_rate(
@@ -61,15 +60,10 @@ def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> 
 class GraphTask(LightningModule):
     """The Lightning module of a run: network, loss, optimiser and metric.
 
-    The random numbers of an epoch depend only on the seed of the run, the number of the
-    epoch and the rank of the process. The learning rate depends only on the number of
-    the epoch and the validation scores of earlier epochs. A resumed run therefore
-    continues as if it had never stopped. `RunHistory` sets `curve`, the validation
-    scores of all finished epochs.
-
-    If a checkpoint is written in the middle of an epoch, it also contains the losses of
-    the steps done, and the states of all random number generators. In the first epoch
-    of the resumed run, `steps_done` is the number of these steps. It is 0 otherwise.
+    A resumed run continues as if it had never stopped: random numbers depend only on
+    seed, epoch and rank, and the learning rate on epoch and earlier scores, which
+    `RunHistory` writes to `curve`. A checkpoint of an unfinished epoch has the losses
+    of its first `steps_done` steps, and the states of all random number generators.
     """
 
     def __init__(
@@ -148,11 +142,9 @@ class GraphTask(LightningModule):
         self.losses = list(losses.to(self.device))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the losses and random numbers of an unfinished epoch, if there is one.
+        """Add the losses and random states of an unfinished epoch, if there is one.
 
-        A resumed run begins this epoch anew, and its loader skips the first
-        `steps_done` batches. If the run was stopped during a validation, the whole
-        validation is repeated. All processes must call this together.
+        A resumed epoch skips `steps_done` batches. All processes must call this.
         """
         if not self.losses:
             return
@@ -182,11 +174,7 @@ class GraphTask(LightningModule):
         return learning_rate(self.config.train, epoch, self.curve, lower)
 
     def training_step(self, item: Item, _: int) -> Tensor | None:
-        """Train on one batch; return the loss, or None if the step is captured.
-
-        A captured step includes the backward pass and the optimiser step; otherwise,
-        Lightning runs these.
-        """
+        """Train on one batch; return the loss, or None after a captured step."""
         if self.captured is None:
             loss = self.loss_of(item)
             self.losses.append(loss.detach())
@@ -280,10 +268,7 @@ def build_network(
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Context manager: if `wanted`, batch norms use the statistics of the batch.
-
-    The running statistics of batch norms do not change.
-    """
+    """Context manager: batch norms use statistics of the batch, and store none."""
     if not wanted:
         yield
         return

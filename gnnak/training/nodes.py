@@ -1,7 +1,4 @@
-"""The Lightning data module for data that are one graph.
-
-A batch is the whole graph, or some of its nodes with their neighbourhoods.
-"""
+"""The Lightning data module for data that are one graph, in mini-batches or whole."""
 
 from __future__ import annotations
 
@@ -26,11 +23,7 @@ from gnnak.training.data import GraphData
 
 
 def layers_read(network: Network, config: RunConfig) -> tuple[int, bool]:
-    """Return the arguments `num_layers` and `context` of `RootLoader` for a network.
-
-    They are the number of times that the network reads neighbours, and whether its
-    layers use the context encoding.
-    """
+    """Return the arguments `num_layers` and `context` of `RootLoader` for a network."""
     model = config.model
     if network.extractor is None:
         # Convs that normalise by the degrees of neighbours read one hop more.
@@ -53,10 +46,7 @@ def seed_loader(
     config: RunConfig,
     shuffle: bool,
 ) -> RootLoader:
-    """Return a loader of mini-batches for the nodes `rows` of one graph.
-
-    With `train.num_neighbors`, each node has a sampled neighbourhood of its own.
-    """
+    """Return a loader of mini-batches for the nodes `rows` of one graph."""
     train = config.train
     data = Data(x=graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
     data.y = graph.y
@@ -76,10 +66,7 @@ def seed_loader(
 
 
 def as_item(batch: Any) -> Item:
-    """Convert a mini-batch of a `RootLoader` to an `Item`.
-
-    Only its seeds are trained or scored: the nodes that the loader was asked for.
-    """
+    """Convert a mini-batch of a `RootLoader` to an `Item` whose rows are its seeds."""
     scope = batch.batch if "batch" in batch else torch.zeros_like(batch.n_id)
     scopes = batch.batch_size if "batch" in batch else 1
     # The rows of a scope are not contiguous; no layer of a node task needs that.
@@ -113,11 +100,7 @@ class WholeGraph:
 
 
 class Seeds:
-    """Yields the mini-batches of an epoch as `Item`s.
-
-    If a resumed run has already trained on a batch, the batch is None. If `epochs` is
-    None, all epochs have the batches of epoch 0.
-    """
+    """Yields the mini-batches of an epoch; None if a batch was done before a resume."""
 
     def __init__(
         self,
@@ -142,12 +125,7 @@ class Seeds:
 
 
 class NodeData(GraphData):
-    """Batches of one graph, whose nodes are for training, validation and test.
-
-    With `train.num_neighbors`, a network is trained and scored on sampled
-    neighbourhoods. Otherwise, it is scored on the whole graph, and trained on it unless
-    `train.batch_size` is smaller than the number of training nodes.
-    """
+    """Batches of one graph, whose nodes are for training, validation and test."""
 
     def setup(self, stage: str) -> None:
         assert self.trainer is not None

@@ -80,8 +80,8 @@ def train(
             graphs (`.npz`, `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of
             such files; or a list of SMILES strings, PyG `Data` or networkx graphs; or a
             `GraphStore`; or one PyG `Data` or networkx graph with a target for every
-            node.
-            A column of a pandas frame is a list. Text files may be compressed (`.gz`).
+            node. A column of a pandas frame is a list. Text files may be compressed
+            (`.gz`).
         y: Targets, one row per graph, [g] or [g, targets]. NaN marks unknown targets.
             The rows of a pandas frame belong to the graphs by position, and its columns
             name the targets. If None, the targets are read from `data`.
@@ -103,9 +103,8 @@ def train(
         validation: With split `files`: file with validation graphs.
         test: With split `files`: file with test graphs.
         labels: Table with the targets of graphs, one row per graph.
-        node_attr: Attributes of nodes, of networkx or PyG graphs, that are the
-            features; if None, `x`.
-        edge_attr: Attributes of edges that are the features; if None, `edge_attr`.
+        node_attr: Node attributes that are the features; if None, `x`.
+        edge_attr: Edge attributes that are the features; if None, `edge_attr`.
         skip_bad: Whether to leave out unusable rows instead of raising an error.
         graphs: Number of graphs to use, from the start of the data; if None, all.
         epochs: Maximum number of passes over the training graphs; default 60.

@@ -1,4 +1,4 @@
-"""Write predictions to files; a table that was stopped can be continued."""
+"""Write predictions to files; a command that was stopped can be continued."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gnnak.training.trained import TrainedModel
 
 @dataclass
 class Done:
-    """How much has been predicted and written."""
+    """How many rows and bytes have been written."""
 
     rows: int = 0
     """Number of rows of the data."""
@@ -52,7 +52,7 @@ class Done:
 def fingerprints(
     models: Sequence[TrainedModel], files: Sequence[Path], **options: Any
 ) -> dict[str, Any]:
-    """Return JSON values that change if anything changes that predictions depend on."""
+    """Return hashes and options, as JSON values, on which predictions depend."""
     weights, content = [], []
     for model in models:
         found = hashlib.sha256(repr((model.info, model.config.model)).encode())
@@ -75,9 +75,9 @@ def open_writer(
 ) -> Iterator[TableWriter | ArrayWriter]:
     """Context manager: yield a writer of predictions to `path`, or stdout if None.
 
-    A table is written to `OUT.part`, which becomes `OUT` at the end. If `depends_on`,
-    the result of `fingerprints`, is given, the table can be continued after the process
-    was killed: `OUT.part.json` says how much of `OUT.part` is complete.
+    A table is written to `OUT.part`, then renamed to `OUT`. With `depends_on`, which
+    `fingerprints` returns, it can be continued after a kill: `OUT.part.json` says how
+    many bytes of `OUT.part` are complete.
     """
     kind = "csv" if path is None else path.suffix.lower().removeprefix(".")
     if path is None:
@@ -129,7 +129,7 @@ def _draft(
 
 
 def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -> Done:
-    """Return how much a command that was stopped has written, if it can continue."""
+    """Return how much a stopped command wrote; raise an error if it cannot continue."""
     done = Done()
     with suppress(OSError, ValueError, KeyError, TypeError):  # no note, or damaged
         told = json.loads(note.read_bytes())
@@ -152,7 +152,7 @@ def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -
 
 
 def _write_parquet(part: Path, path: Path) -> None:
-    """Join the Arrow streams of `part`, which can be continued, to a Parquet file."""
+    """Convert a file of Arrow streams, to which streams can be appended, to Parquet."""
     arrow, parquet = import_pyarrow(), import_pyarrow("pyarrow.parquet")
     draft = part.with_name(f"{part.name}.parquet")
     with arrow.OSFile(str(part)) as file:
@@ -270,10 +270,7 @@ def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
 def _output_columns(
     info: DatasetInfo, found: Predictions, first: int
 ) -> dict[str, Sequence[Any]]:
-    """Return the columns of predictions, and the column `error`.
-
-    `first` is the number of rows in earlier parts of the data.
-    """
+    """Return columns of predictions; `first` is the number of rows before this part."""
     columns: dict[str, Sequence[Any]] = {}
     if found.labels is not None:
         columns[f"predicted_{(info.targets or ('class',))[0]}"] = found.labels

@@ -48,8 +48,7 @@ class Predictions:
     columns: tuple[str, ...]
     """Names of the columns: the targets, classes or labels."""
     deviation: np.ndarray | None = None
-    """[r, columns]: standard deviation over the networks of an ensemble; None for one
-    network."""
+    """[r, columns]: standard deviation over the networks of an ensemble; else None."""
     labels: tuple[str | None, ...] | None = None
     """The most probable class of each row, with None for bad rows. The field is None if
     the task is not classification."""
@@ -146,10 +145,9 @@ def predict_parts(
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; files of molecules are read in parts.
 
-    The predictions of several networks are averaged. `smiles` names the column with
-    SMILES strings; if it is None, the column has the same name as in training. `nodes`
-    chooses nodes of one graph, as a mask or as numbers; None means all. The first
-    `skip` rows of a file of molecules, whole parts of it, are left out.
+    The predictions of several networks are averaged. `smiles` names a column; None
+    means the column of the training. `nodes` chooses nodes of one graph, as a mask or
+    numbers; None means all. The first `skip` rows, which are whole parts, are left out.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -181,7 +179,7 @@ def _parts(
 
 
 def _chosen_nodes(model: Predictor, rows: GraphRows, nodes: object) -> Tensor:
-    """Return the numbers of the nodes that `predict` was asked for."""
+    """Return the numbers of the nodes of one graph that the user chose."""
     owner = "node" if model.info.node_task else "graph"
     if owner == "graph" or len(rows) != 1:
         raise OptionError(
@@ -198,10 +196,7 @@ def _outputs(
     embeddings: bool,
     nodes: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return predictions (in classification, probabilities), and embeddings or None.
-
-    If `nodes` is not None, these are of these nodes of one graph.
-    """
+    """Return predictions or probabilities, and embeddings or None."""
     states: list[Tensor] = []
     hook = model.network.head.register_forward_pre_hook(
         lambda _, inputs: states.append(inputs[0].float().cpu())
@@ -228,10 +223,10 @@ def raw_outputs(
     nodes: Tensor | None = None,
     states: list[Tensor] | None = None,
 ) -> Tensor:
-    """Return what `model` returns for all graphs, on the CPU: predictions or logits.
+    """Return the predictions or logits of a model for all graphs, on the CPU.
 
-    A network that was trained on sampled neighbourhoods of nodes also predicts with
-    such, only for `nodes`, and leaves their rows in `states`.
+    If the model was trained on sampled neighbourhoods, only predict for `nodes`, and
+    remove the rows of other nodes from `states`.
     """
     if model.config.train.num_neighbors and len(store) == 1:
         return _of_seeds(model, with_node_features(store), batch_size, nodes, states)

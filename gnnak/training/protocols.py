@@ -33,19 +33,14 @@ def num_folds(dataset: Dataset, protocol: Protocol) -> int:
 def choose_parts(
     dataset: Dataset, protocol: Protocol, fold: int | None = None
 ) -> Parts:
-    """Split a data set into training, validation and test graphs.
+    """Split a data set into training, validation and test graphs, by a protocol.
 
-    The protocol decides how:
+    - `split`: the split of the data set. If one graph has several, `fold` chooses one.
+    - `published` (GIN): one fold for validation and test, the others for training.
+    - `held-out`: one fold for test, the next for validation, the others for training.
 
-    - `split`: the split that comes with the data set. If the data are one graph with
-      several splits, `fold` is the number of the split.
-    - `published`, with folds (the GIN protocol): one fold is for both validation and
-      test. All other folds are for training.
-    - `published`, without folds: all graphs are for training, validation and test.
-    - `held-out`, with folds: one fold is for test, and the next fold is for validation.
-      All other folds are for training.
-    - `held-out`, without folds: as `published` without folds. However, batch norms
-      always use running statistics in evaluation, never the statistics of the batch.
+    Without folds, `published` and `held-out` use all graphs for all parts. With
+    `held-out`, batch norms never use the statistics of the batch in evaluation.
     """
     info = dataset.info
     if protocol not in info.protocols:

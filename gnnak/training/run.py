@@ -55,10 +55,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, graphs: GraphStore) -> None:
-    """Set embeddings of categories that no training graph has to the mean embedding.
-
-    The mean is over all nodes (or edges) of the training graphs.
-    """
+    """Set embeddings of categories that no training graph has to the mean embedding."""
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
     for encoder, values in encoders:
@@ -84,11 +81,7 @@ def _fills_unseen(info: DatasetInfo) -> bool:
 def last_checkpoint(
     folder: Path, resume: bool, name: str, data_hash: str
 ) -> Path | None:
-    """Check `last.ckpt`; return its path, or None if the file does not exist.
-
-    Raises an error if the file exists but `resume` is False, if the file is damaged, or
-    if its run used data with another hash than `data_hash`.
-    """
+    """Return the path of `last.ckpt`, None if missing; raise an error if unusable."""
     last = folder / "last.ckpt"
     if not last.exists():
         return None
@@ -141,11 +134,9 @@ def run(
 ) -> Record:
     """Train a network, then test it with the weights of its best validation epoch.
 
-    Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. A
-    stopped run can be resumed from `last.ckpt`. After storing the returned record, the
-    caller should remove `last.ckpt`, to mark the run as finished. With several
-    processes, every process returns the record. Ctrl-C raises `KeyboardInterrupt`, and
-    SIGTERM raises `Stopped`. During training, a checkpoint is written before that.
+    A stopped run is resumed from `last.ckpt` in `folder`. After storing the record, the
+    caller should remove this file. Every process returns the record. Ctrl-C raises
+    `KeyboardInterrupt`, and SIGTERM raises `Stopped`, both after writing `last.ckpt`.
     """
     try:
         with reserved(folder):
@@ -234,9 +225,7 @@ class Prepared(NamedTuple):
     task: GraphTask
     data: GraphData
     captured: bool
-    """Whether training steps are captured as CUDA graphs and replayed."""
     degrees: tuple[int, ...] | None
-    """Number of training nodes per in-degree; None unless the base GNN is `pna`."""
 
 
 def prepare(
@@ -270,7 +259,6 @@ def make_data(
     clock: Clock,
     captured: bool = False,
 ) -> GraphData:
-    """Build the data module of a run, for many graphs or for one."""
     if dataset.info.one_graph:
         return NodeData(dataset, parts, config, network, clock)
     if config.train.num_neighbors:
@@ -335,10 +323,7 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Return the number of training nodes with in-degree 0, 1, 2, ....
-
-    Returns None if the base GNN is not `pna`, which alone needs these numbers.
-    """
+    """Count the training nodes with in-degree 0, 1, ... for `pna`; else return None."""
     if not parse_name(config.model.name).needs_degrees:
         return None
     batch = dataset.graphs_of(parts.train).union()
@@ -398,12 +383,7 @@ def evaluate(
     other_data: bool = False,
     metric: str | None = None,
 ) -> Evaluation:
-    """Score a trained network on the train, validation or test part of a data set.
-
-    Features and task must be those of the training data. Unless `other_data` is True,
-    the graphs, targets and splits must also be the same. If `metric` is None, it is the
-    metric of the data set.
-    """
+    """Score a trained network on a part of a data set, by default by its metric."""
     config, info = checkpoint.config, dataset.info
     _check_data(checkpoint, dataset, other_data)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)

@@ -1,8 +1,4 @@
-"""Measure the seconds and the peak memory of each phase of a run.
-
-Written by hand because Lightning's `Timer` neither synchronises with the device nor
-measures memory.
-"""
+"""Measure time and memory of the phases of a run, which Lightning's `Timer` cannot."""
 
 import time
 from collections import defaultdict

@@ -99,11 +99,7 @@ def shipped_names() -> list[str]:
 
 
 def find_local(path: FilePath) -> Checkpoint:
-    """Read a trained network from this machine.
-
-    `path` is a checkpoint, the folder of a run or of `save_pretrained`, or the name of
-    a network that is installed with the package.
-    """
+    """Read a checkpoint, a folder with one, or the installed network with this name."""
     _check_type(path)
     where = Path(path)
     if is_folder(where):

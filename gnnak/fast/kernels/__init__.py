@@ -14,7 +14,6 @@ DTYPES = (torch.float, torch.half, torch.bfloat16)
 
 
 def kernels_for(values: Tensor) -> ModuleType:
-    """Return `gpu` if `has_fast_kernels(values)`, and `plain` otherwise."""
     return _gpu_kernels() if has_fast_kernels(values) else plain
 
 
@@ -27,11 +26,7 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return the kernels for a backward pass.
-
-    With `create_graph=True`, autograd must differentiate the backward pass again, which
-    only `plain` kernels support.
-    """
+    """Return the kernels for a backward pass; `plain` if autograd differentiates it."""
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 

@@ -1,8 +1,4 @@
-"""Named tuples of tensors that the fused kernels take as arguments.
-
-In shapes, n counts nodes, m node copies, f edge copies, s rooted subgraphs and t
-distances to the root; w and c are numbers of columns.
-"""
+"""Arguments of the fused kernels. In shapes, w is a number of columns, as is c."""
 
 from typing import NamedTuple
 
@@ -30,7 +26,7 @@ class Edges(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """The two terms of the states `x[node] + table[rows]` of node copies."""
+    """The states of node copies, as the two terms of `x[node] + table[rows]`."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""
@@ -73,10 +69,8 @@ class Moments(NamedTuple):
 
 
 BIAS_COLUMN = (1.0, 0.0, 0.0, 0.0)
-"""Four values appended to every row x, so that one matrix product computes W x + b.
-
-The product multiplies the matrix [W, b, b, b, b] with the row [x, 1, 0, 0, 0]. The
-three zeros keep rows aligned to 16 bytes, which fast matrix products need."""
+"""Values to append to a row x, so that [W, b, b, b, b] [x, 1, 0, 0, 0] = W x + b. The
+zeros keep rows aligned to 16 bytes, which fast matrix products need."""
 
 
 class CentroidRows(NamedTuple):
@@ -103,17 +97,12 @@ MOST_HOP_LINEARS = 4
 
 
 class HopLinears(NamedTuple):
-    """Weights, or gradients of weights, of the Linears that compute a layer's tables.
-
-    A table has a row for each distance to the root. If a layer adds embeddings of
-    distances to node states, the first Linear computes the table of these embeddings.
-    All other Linears compute tables of gates.
-    """
+    """Weights, or gradients of weights, of the Linears that compute hop tables."""
 
     weights: list[Tensor]
-    """[c, h] each: the weights of all Linears."""
+    """[c, h] each. A first Linear without bias computes embeddings to add to states."""
     biases: list[Tensor]
-    """[c] each: the biases of the Linears that compute gates."""
+    """[c] each: the biases of the Linears that compute tables of gates."""
 
 
 class NormConstants(NamedTuple):
@@ -128,7 +117,6 @@ class NormConstants(NamedTuple):
     rstd: Tensor
     """[c]: reciprocal standard deviation, 1 / sqrt(variance + eps)."""
     of_batch: bool
-    """Whether `mean` and `rstd` were computed from the batch. Then gradients flow
-    through them. Otherwise, they are the running statistics, as in evaluation."""
+    """Whether `mean` and `rstd` are those of the batch, and not running statistics."""
     real: Tensor | None
     """Number of rows that are not padding, a scalar; None if there is no padding."""

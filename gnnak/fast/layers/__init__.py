@@ -9,8 +9,6 @@ Names that all modules share:
 - The *centroid* of a rooted subgraph is the node copy of its root.
 - Variables: `c` are the states of node copies, `e` the states of the graph's edges, and
   `k` the scale and shift of a batch norm (`NormConstants`).
-- In shapes, n counts nodes, e edges, s rooted subgraphs, m node copies, f edge copies,
-  and t the rows of the hop table.
 - `norm_follows` is True if the result is the input of a batch norm that uses the
   statistics of the batch. That norm subtracts the mean of every column. So a constant
   added to a column, such as a bias, cancels, and its gradient is zero.

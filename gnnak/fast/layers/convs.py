@@ -40,7 +40,7 @@ from gnnak.subgraphs.induce import AcrossEdges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 METHODS = {"propagate", "message", "aggregate", "update", "message_and_aggregate"}
-"""A conv is not fused if one of these methods was replaced on the object itself."""
+"""A conv is not fused if one of these methods was replaced in the object itself."""
 HOOKED = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
 """Methods of a conv for which PyG lets users register hooks."""
 HOOKS = tuple(
@@ -97,7 +97,6 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
-    """Return edge states, [e, w], after the Linear of a GINE conv, if it has one."""
     assert e is not None
     return e if conv.lin is None else conv.lin(e)
 
@@ -126,12 +125,9 @@ RUNNERS: dict[type, Callable[[Any, Rows, Tensor | None, Edges], Tensor]] = {
     GCN: _run_gcn,
     SAGEConv: _run_sage,
 }
-"""For each type of conv, the function that applies it in every rooted subgraph."""
 
 
 class _GineSum(torch.autograd.Function):
-    """Autograd function of GINE's sums, $(1 + eps) c_i + sum_j ReLU(c_j + e_{ji})$."""
-
     @staticmethod
     def forward(ctx: Any, c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
         ctx.save_for_backward(c, e, eps)
@@ -183,17 +179,15 @@ def fits_gcn(
 def run_gcn(
     conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""Apply a GCN conv in every rooted subgraph.
+    r"""Apply a GCN conv in every rooted subgraph; see `FusedConv.run`.
 
-    Returns the output and the unchanged input `c`; see `FusedConv.run`. With the conv's
-    weight $W$ and bias $b$, the output for node copy $i$ is
+    With the conv's weight $W$ and bias $b$, the output for node copy $i$ is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
 
     with $d_i$ = 1 + the number of edges $j \to i$, $j \neq i$, in the subgraph. As in
-    PyG, every node copy gets one self loop, self loops of the graph are ignored, and
-    parallel edges are all counted.
+    PyG, self loops of the graph are ignored, and parallel edges are all counted.
     """
     h = _Gcn.apply(
         c.values, conv.lin.weight, conv.bias, edges, norm_follows, c.recompute
@@ -242,10 +236,7 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv to node copies, which exchange messages along `links`.
-
-    If `links` is None, they exchange messages along the edges inside the subgraphs.
-    """
+    """Apply a conv to node copies, along `links` or along the edges of subgraphs."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -275,12 +266,7 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return any tensor with the width and the dtype of a conv's edge states.
-
-    With this tensor, the conv can be checked before edges are encoded. Returns None if
-    the conv reads no edge states, and `NotImplemented` if fused code does not support
-    the edge encoder.
-    """
+    """Return any tensor like the encoded edge states, to check a conv in advance."""
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
         return edge_attr if conv.reads_edges else None
@@ -294,10 +280,7 @@ def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
 def _sorted_edges(
     edge_index: Tensor, edge: Tensor, size: int, num_edges: int | None
 ) -> Edges:
-    """Sort edges by target, and group them also by source.
-
-    If `num_edges` is not None, the edges are also grouped by the edge of the graph.
-    """
+    """Sort edges by target; group by source and, with `num_edges`, also by edge."""
     target, order = torch.sort(edge_index[1], stable=True)
     source, edge = (end.index_select(0, order) for end in (edge_index[0], edge))
     by_edge = None if num_edges is None else group(edge, num_edges)

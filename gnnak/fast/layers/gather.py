@@ -1,8 +1,4 @@
-"""Gathers and segment sums without atomic additions.
-
-PyTorch sums the rows of a segment with atomic additions, in random order. Here one
-Triton program sums all rows of a segment, so that results are deterministic.
-"""
+"""Gathers and segment sums without atomic additions, with deterministic results."""
 
 from typing import Any
 
@@ -31,7 +27,6 @@ def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 
 @implements("embed_rows")
 def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
-    """Return `embedding(index, table)` for a small table, with a fast backward pass."""
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
     return _Embedding.apply(table, index)
@@ -39,7 +34,6 @@ def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 
 @implements("lift")
 def lift_nodes(serves: Serves, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return the state of each node copy, [m, c], gathered from node states."""
     if not serves(x) or subgraphs.num_nodes is None:
         return NotImplemented
     return _Gather.apply(x, subgraphs.node, subgraphs.by("node"))
@@ -47,7 +41,6 @@ def lift_nodes(serves: Serves, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 @implements("lift_edges")
 def lift_edges(serves: Serves, e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return the state of each edge copy, [f, c], gathered from edge states."""
     if e.dim() != 2 or not serves(e) or subgraphs.num_edges is None:
         return NotImplemented
     if e.stride(0) == 0:  # All rows are the same.
@@ -80,7 +73,6 @@ def pool_context(
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
-    """Sum or average the rows of each group; row i is in group `index[i]`."""
     pooled = _Sum.apply(z, index, groups)
     return mean_of(pooled, groups) if reduce == "mean" else pooled
 
@@ -117,8 +109,6 @@ class _Sum(torch.autograd.Function):
 
 
 class _Embedding(torch.autograd.Function):
-    """Autograd function: PyTorch's `embedding`, with a faster backward pass."""
-
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
@@ -169,10 +159,7 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
 
 
 class _Fill(torch.autograd.Function):
-    """Autograd function: multiply a sparse matrix by a dense one. Differentiable twice.
-
-    The sparse matrix is grouped by row (`by_row`) and by column (`by_column`).
-    """
+    """Autograd function: multiply a sparse matrix by `values`; differentiable twice."""
 
     @staticmethod
     def forward(

@@ -41,7 +41,7 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
 WIDEST = 64
-"""Largest width of the embeddings of distances that the kernel supports."""
+"""Largest width of hop embeddings that the kernel supports."""
 
 
 _gates: ContextVar[dict[GNNAK, dict[str, Tensor]] | None]
@@ -50,7 +50,7 @@ _gates = ContextVar("gates", default=None)
 
 @contextmanager
 def shared_gates() -> Iterator[None]:
-    """Context manager: `gate_tables` returns the gates that `remember_gates` stores."""
+    """Context manager: share the gates that `remember_gates` stores in the block."""
     token = _gates.set({})
     try:
         yield
@@ -59,14 +59,13 @@ def shared_gates() -> Iterator[None]:
 
 
 def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
-    """Store gates for `gate_tables`, until the current `shared_gates` block ends."""
     known = _gates.get()
     if known is not None:
         known[layer] = gates
 
 
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
-    """Return, for each encoding with gates, its gates at all distances, [t, c]."""
+    """Return, for each encoding with gates, its gates at all hops, [t, c]."""
     known = _gates.get()
     if known is not None and layer in known:
         return known[layer]
@@ -76,12 +75,7 @@ def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
 def _compute(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """Compute a layer's hop tables from the embeddings d of distances to the root.
-
-    Returns the table W d, [t, c], which is added to node states, and the tables of
-    gates, Sigmoid(W d + b), [t, c], by encoding. If `hop_linear` is None, the table W d
-    is None.
-    """
+    """Return the hop table to add to node states, or None, and the tables of gates."""
     hop_table, gates = layer.hop_table, layer.gates
     if hop_table is None:
         return None, {}
@@ -99,10 +93,7 @@ def _compute(
 def hop_weights(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor, HopLinears] | None:
-    """Return the embeddings of distances, [t, h], and the Linears that map them.
-
-    Returns None if the kernel `hop_tables` cannot replace the layer's modules.
-    """
+    """Return hop embeddings, [t, h], and their Linears; None if no kernel can run."""
     table = layer.hop_table
     if table is None or has_hooks(table):
         return None
@@ -133,7 +124,7 @@ def hop_weights(
 def _weights_of(
     linear: nn.Module | None, d: Tensor
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Return a Linear's weight and bias, or None if kernels cannot replace it."""
+    """Return weight and bias of a Linear, or None if no kernel can replace it."""
     if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
         return None
     weight, bias = map(linear._parameters.get, ("weight", "bias"))
@@ -154,13 +145,10 @@ def _is_plain(weight: Tensor, d: Tensor) -> bool:
 
 
 def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
-    """Split `weights` into `count` matrices and the biases that follow."""
     return HopLinears(list(weights[:count]), list(weights[count:]))
 
 
 class _Tables(torch.autograd.Function):
-    """Autograd function: compute one hop table for each Linear in `HopLinears`."""
-
     @staticmethod
     def forward(
         ctx: Any, d: Tensor, count: int, *weights: Tensor
@@ -184,13 +172,11 @@ class Copies(NamedTuple):
     """How to compute the states of node copies from node states and embeddings."""
 
     node: Tensor
-    """[m]: the node of each node copy."""
     rows: Tensor
     """[m]: for each node copy, its row of the table of embeddings."""
     by_node: Groups
-    """The node copies of each node."""
     add: bool
-    """Whether embeddings are added to node states. If not, they are appended."""
+    """Whether embeddings are added to node states, and not appended."""
     dtype: torch.dtype | None
     """Dtype of the states. If None, the wider dtype of node states and embeddings."""
 
@@ -204,15 +190,9 @@ def lifted_gine_sum(
     edges: Edges,
     linears: HopLinears | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    r"""Sum GINE's messages at each node copy $i$ with state $c_i$, [m, w].
+    """Return `plain.messages` of the states that `plain.lift` computes, [m, w].
 
-    $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
-
-    $c_i$ is the state of the node. If `table` is not None, the row of `table` for the
-    hop of the node copy is added or appended to it. Returns the sums and an empty list.
-
-    If `linears` is not None, the first Linear maps `table` to the rows that are added,
-    and the other Linears map `table` to gates, which are returned in the list.
+    Unless None, `linears` map `table` to embeddings and to gates, which are returned.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
@@ -222,10 +202,7 @@ def lifted_gine_sum(
 
 
 class _LiftedGineSum(torch.autograd.Function):
-    """Autograd function of `lifted_gine_sum`.
-
-    `weights` has the weights of all Linears, followed by their biases.
-    """
+    """Autograd function of `lifted_gine_sum`; `weights` are matrices, then biases."""
 
     @staticmethod
     def forward(
@@ -283,7 +260,6 @@ class _LiftedGineSum(torch.autograd.Function):
 def _states(
     kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
 ) -> Tensor | Lifted:
-    """Return the states of node copies, as a tensor or as a `Lifted`."""
     node, rows, _, add, dtype = copies
     if table is not None and add:
         return Lifted.of(x, table, node, rows, dtype)
@@ -303,11 +279,7 @@ def gated_pools(
     pools: Sequence[GatedPool],
     subgraphs: RootedSubgraphs,
 ) -> tuple[list[Tensor], Tensor]:
-    """Multiply states by gates and sum each group, for one or two pools.
-
-    Returns the sums of each pool, and the states of the roots, [s, c]. One autograd
-    function computes both, so that its backward pass reads the states only once.
-    """
+    """Compute `plain.gated_sums`; also return the states of the roots, [s, c]."""
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()
     tables = [None if table is None else table.contiguous() for table in tables]
@@ -352,7 +324,6 @@ def fused_embedding(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> Tensor:
-    """Compute the result of `GNNAK.embed`, [m, c], without storing messages."""
     if not serves(x) or isinstance(edge_attr, Inputs):
         return NotImplemented
     if can_share_pairs(layer):
@@ -392,16 +363,12 @@ def _can_fuse_conv(
 
 
 def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return, for each node copy, its row of the hop table, [m]."""
     table = layer.hop_table
     return subgraphs.hop if table is None else table.rows(subgraphs)
 
 
 def _embeddings(layer: GNNAK) -> Tensor | None:
-    """Return the embeddings of hops that the layer adds or appends to node states.
-
-    Returns None if the layer does not use hops.
-    """
+    """Return the hop embeddings for node states, [t, h]; None without hops."""
     if layer.hop_linear is not None:
         added, gates = _compute(layer, layer.hop_linear)
         remember_gates(layer, gates)
@@ -448,11 +415,7 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn pooled sums into encodings.
-
-    For a mean, divide each sum by the size of its group. With SubgraphDrop, scale the
-    sums of the context encoding, to estimate the sums over all subgraphs.
-    """
+    """Turn sums into encodings: divide for means, scale up for dropped subgraphs."""
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

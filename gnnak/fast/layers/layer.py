@@ -1,10 +1,6 @@
-"""The fused GNN-AK layer, from node states to encodings.
+"""The fused GNN-AK layer: `GNNAK.encode` with less memory traffic.
 
-The layer computes the same values as `GNNAK.encode` in plain PyTorch, up to rounding,
-but reads and writes less memory:
-
-- Gates, which depend only on the hop (the distance to the root), are computed once per
-  hop and looked up in a table.
+- Gates, which depend only on the hop, are computed once per hop.
 - Without dropout, one matrix product replaces the Linear after the base GNN and the
   first Linears of the MLPs of all encodings.
 - The convs of the base GNN (GINE, GCN or PNA*) avoid storing messages, of which there
@@ -87,7 +83,6 @@ def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> b
 def run_gine(
     conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a GINE conv in every rooted subgraph; see `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
     values, same, moments = _GineLinear.apply(
@@ -98,12 +93,9 @@ def run_gine(
 
 
 class _GineLinear(torch.autograd.Function):
-    r"""Autograd function: GINE's sums of messages, then the first Linear of its MLP.
+    """Autograd function: GINE's sums of messages, then the first Linear of its MLP.
 
-    $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
-
-    Returns these values, `c` itself, and column statistics of the values. If later
-    layers read the returned `c`, one kernel adds up all gradients of `c`.
+    Also returns `c`: if later layers read this `c`, one kernel adds up its gradients.
     """
 
     @staticmethod
@@ -140,7 +132,6 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv for these inputs."""
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -152,7 +143,6 @@ def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) ->
 def run_pna(
     conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a PNA* conv in every rooted subgraph; see `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
@@ -170,11 +160,7 @@ def run_pna(
 
 
 class _PairLinear(torch.autograd.Function):
-    r"""Autograd function: $W [c_i, c_j, e_{ij}]$ for each edge copy $j \to i$, [f, c'].
-
-    $W$ is the weight of the first Linear of the message MLP. If `e` has a single row,
-    this row is the state of every edge.
-    """
+    """Autograd function: W [c_i, c_j, e_ij] for each edge copy j -> i, [f, c']."""
 
     @staticmethod
     def forward(
@@ -219,13 +205,10 @@ class _PairLinear(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
-    """Split the columns of a weight into three parts, for target, source and edge."""
     return matrix.tensor_split([width, 2 * width], dim=1)
 
 
 class _PnaPool(torch.autograd.Function):
-    """Autograd function: mean, min, max and std of the messages of each group."""
-
     @staticmethod
     def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
         pooled = kernels_for(message).pna_pool(message, groups)
@@ -245,15 +228,11 @@ class FusedConv(NamedTuple):
     """The fused implementation of one class of graph convolutions."""
 
     fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
-    """Returns whether `run` can replace a conv. Its arguments are the conv, the edge
-    states (None if there are none) and the rooted subgraphs."""
+    """`fits(conv, e, subgraphs)` tells whether `run` can replace the conv."""
     run: Callable[[Any, Rows, Tensor | None, Edges, bool], tuple[Rows, Rows]]
-    """Applies the conv. Its arguments are the conv, the states of node copies, [m, w],
-    the states of edges, [e, w'], the edge copies, and `norm_follows`.
-
-    Returns the conv's output, [m, w], and the input states. A residual sum after the
-    conv must use these returned states, so that the conv's backward pass can add up all
-    gradients of the states."""
+    """`run(conv, c, e, edges, norm_follows)` returns the conv's output, [m, w], and
+    `c`. A residual sum must read the returned `c`, so that the conv's backward pass can
+    add up all gradients of `c`."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -262,9 +241,8 @@ CONVS: dict[type[nn.Module], FusedConv] = {
     GCN: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
-"""The fused implementation for each class of convs that has one. Subclasses of these
-classes are not fused, because they may compute something else; `GCN` computes the
-same as `GCNConv`."""
+"""Fused implementations of convs. Subclasses may compute something else, so they are
+not fused; `GCN` computes the same as `GCNConv`."""
 
 
 def can_fuse_stack(
@@ -276,7 +254,6 @@ def can_fuse_stack(
 
 
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
-    """Return whether a base GNN is a `Stack` whose convs and norms can all be fused."""
     if type(gnn) is not Stack:
         return False
     known = all(type(conv) in CONVS and not is_changed(conv) for conv in gnn.convs)
@@ -295,11 +272,7 @@ def run_stack(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
-
-    Returns the Linear's output, [m, c'], and the roots' states before the Linear,
-    [s, w]. If `bias_column`, `BIAS_COLUMN` is appended to each root's state.
-    """
+    """Run a base GNN and a Linear; return what `norm_add_linear` returns."""
     *before, (conv, norm) = _parts(stack)
     e = distinct_rows(e)
     edges = edges_of(subgraphs, e)
@@ -383,7 +356,6 @@ def can_fuse(
 
 
 def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
-    """Return whether fused layers support the dtypes of the weights, `x` and `e`."""
     weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
     if asked is None:
         fits = x.dtype == weight and weight in (torch.float, torch.double)
@@ -427,10 +399,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the centroid encoding and the pooled sums, without dropout.
-
-    One Linear replaces `project` and the first Linears of all MLPs.
-    """
+    """Compute the centroid encoding and pooled sums; one Linear replaces several."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -461,10 +430,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the centroid encoding and the pooled sums, with dropout.
-
-    Each MLP has its own dropout mask, so that their first Linears cannot be merged.
-    """
+    """Compute the centroid encoding and pooled sums; each MLP has a dropout mask."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}
@@ -488,10 +454,7 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the sums of the subgraph encoding, [s, c], and context encoding, [n, c].
-
-    `z` has the outputs of the first Linears of all MLPs as adjacent columns.
-    """
+    """Sum `z` over each subgraph, [s, c], and over each node's copies, [n, c]."""
     tables = [gates.get(name) for name in transforms]
     pools = [
         Pool(

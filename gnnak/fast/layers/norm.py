@@ -1,7 +1,6 @@
 """Batch norm and ReLU, fused with what follows: a residual sum, a Linear, or a pool.
 
-The output of the norm is not saved for backward. The backward pass recomputes it from
-the norm's input, in one pass over memory. In all shapes, m is the number of rows.
+The backward pass recomputes the output of the norm. In shapes, m is the number of rows.
 """
 
 from collections.abc import Sequence
@@ -98,7 +97,6 @@ def norm_added_to(
 
 
 def norm_rows(norm: BatchNorm | GivenNorm, h: Tensor) -> Tensor:
-    """Return `norm(h)`, [m, c], computed by a fused kernel."""
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
@@ -126,10 +124,7 @@ def norm_relu_linears(
     norm_follows: bool,
     recompute: bool = False,
 ) -> list[Rows]:
-    """Split the columns of `h` equally; apply a norm, ReLU and Linear to each part.
-
-    If `recompute`, the results need not be saved: the backward pass can recompute them.
-    """
+    """Apply a norm, ReLU and Linear to each of several equal column blocks of `h`."""
     weights = [
         part
         for norm, linear in zip(norms, linears, strict=True)
@@ -156,7 +151,6 @@ def norm_relu_linears(
 def _product_recompute(
     h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """Return how to recompute result number `index` of `norm_relu_linears`."""
     recompute_h = recompute_function(h.recompute)
 
     def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
@@ -169,8 +163,6 @@ def _product_recompute(
 
 
 class _NormAct(torch.autograd.Function):
-    """Autograd function: a batch norm, then optionally a ReLU and a residual sum."""
-
     @staticmethod
     def forward(
         ctx: Any,
@@ -257,7 +249,7 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of `offset`, a bias. It is zero if a norm follows."""
+    """Return the gradient of `offset`, a bias; it is zero if a norm follows."""
     if offset is None:
         return None
     if norm_follows:
@@ -269,7 +261,6 @@ class Pool(NamedTuple):
     """The last norm of an encoding's MLP, and the groups of node copies to sum."""
 
     norm: BatchNorm
-    """The last norm of the encoding's MLP, directly before the sum."""
     groups: Groups
     """The node copies that are summed into each output row."""
     key: Tensor
@@ -286,11 +277,10 @@ def norm_add_linear(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Compute `s = residual + ReLU(norm(h))`, then a Linear, `z = s matrix^T + offset`.
+    """Compute s = residual + ReLU(norm(h)), then a Linear, z = s matrix^T + offset.
 
-    Returns z, [m, c'], and the rows of s that belong to roots, [s, c]. If
-    `bias_column`, `BIAS_COLUMN` is appended to each of these rows. The backward pass
-    recomputes s and z.
+    Returns z, [m, c'], and the roots' rows of s, [s, c], with `BIAS_COLUMN` appended if
+    `bias_column`. Backward passes recompute s and z.
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -335,9 +325,7 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    `z`, [m, c * encodings], has c adjacent columns for each encoding. `gates` has a
-    table, [t, c], for each encoding with gates, and None for one without. Node copy i
-    uses row `rows[i]` of each table.
+    `z` has c columns, and `gates` has a table, [t, c], or None, for each encoding.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -396,10 +384,7 @@ class _NormAddLinear(torch.autograd.Function):
 
 
 class _GatePools(torch.autograd.Function):
-    """Autograd function of `gate_pools`.
-
-    `parameters` has the gates, followed by the weight and the bias of each norm.
-    """
+    """Autograd function of `gate_pools`; `parameters` are gates, then norm weights."""
 
     @staticmethod
     def forward(

@@ -1,8 +1,7 @@
 """What fast implementations share: registration, checks, and recomputed tensors.
 
-Tensors with a row for each node copy, or each edge copy, are the largest of a network.
-They are either saved for backward or recomputed in the backward pass. An autograd
-function that needs such a tensor, `rows`, in its backward pass uses three functions::
+If the backward pass of an autograd function reads a large tensor, `rows`, the function
+saves this tensor or recomputes it::
 
     ctx.save_for_backward(..., *to_save(rows.values, rows.recompute))  # forward pass
     ctx.recompute = recompute_function(rows.recompute)
@@ -25,16 +24,15 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 F = TypeVar("F", bound=Callable[..., Any])
 Serves = Callable[[Tensor], bool]
-"""A function that tells whether fast implementations may be used for a tensor."""
+"""Tells whether fast implementations may be used for a tensor."""
 REDUCES = ("sum", "mean")
 """Reductions that fast implementations compute; others run in plain PyTorch."""
 
 
 def implements(*operations: str) -> Callable[[F], F]:
-    """Decorator: mark a function as the fast implementation of named operations.
+    """Decorator: mark a function as the fast implementation of operations.
 
-    The function takes a `Serves` and the arguments of the operation. It returns
-    `NotImplemented` for arguments that it does not support.
+    The function takes a `Serves`, and then the arguments of the operation.
     """
 
     def mark(function: F) -> F:
@@ -47,7 +45,6 @@ def implements(*operations: str) -> Callable[[F], F]:
 def implementations_in(
     serves: Serves, *modules: ModuleType
 ) -> dict[str, Callable[..., Any]]:
-    """Return the fast implementations in `modules`, by the name of their operation."""
     return {
         name: partial(value, serves)
         for module in modules
@@ -64,7 +61,6 @@ class TwoLinears(NamedTuple):
     """The Linear before the norm, without a bias."""
     norm: BatchNorm
     second: nn.Linear
-    """The last Linear, with or without a bias."""
 
 
 class Block(NamedTuple):
@@ -105,13 +101,12 @@ def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
-    """Return the blocks of an MLP that is a Sequential of blocks."""
     blocks = [cast(Any, [*block.children()]) for block in transform.children()]
     return [Block(linear, norm) for linear, norm, _ in blocks]
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the Linears and the norm of an MLP, or None if it cannot be fused."""
+    """Return the parts of an MLP as `TwoLinears`, or None if it cannot be fused."""
     blocks = [*module.children()] if isinstance(module, nn.Sequential) else []
     if len(blocks) != 2 or not isinstance(blocks[0], nn.Sequential):
         return None
@@ -124,22 +119,18 @@ def two_linears(module: nn.Module) -> TwoLinears | None:
 
 
 TensorFunction = Callable[..., Tensor]
-"""A function from tensors (or None) to one tensor."""
 
 
 class Recompute(NamedTuple):
     """How to recompute a tensor in the backward pass, instead of saving it."""
 
     function: TensorFunction
-    """Recomputes the tensor from the tensors in `saved`. The function must not hold a
-    reference to the original tensor, whose memory could then not be freed."""
+    """Maps `saved` to the tensor. Keeps no reference to it, so that it is freed."""
     saved: tuple[Tensor | None, ...]
     owned: bool = False
-    """Whether the caller of `function` may overwrite the returned tensor: no other
-    function reads this tensor later."""
+    """Whether the caller may overwrite the tensor, since nothing reads it later."""
     uncached: TensorFunction | None = None
-    """A version of `function` that caches no intermediate results, for callers that
-    cache the returned tensor. If None, such callers use `function`."""
+    """`function` without a cache, for callers that cache the result; may be None."""
 
 
 class Rows(NamedTuple):
@@ -148,17 +139,15 @@ class Rows(NamedTuple):
     values: Tensor
     """[m, c]: the matrix."""
     moments: Moments | None = None
-    """Column statistics of `values`, if the kernel that computed `values` returned
-    them. If None, a norm that needs the statistics computes them."""
+    """Column statistics of `values`; None if they are not known yet."""
     recompute: Recompute | None = None
     """How to recompute `values` in the backward pass. If None, `values` is saved."""
 
 
 class CachedRecompute:
-    """Recomputes a tensor at most once per backward pass, for several callers.
+    """Recomputes a tensor once per backward pass; its last caller calls `release`.
 
-    The last caller must call `release`. Leave `caches` False if no backward pass will
-    follow, since nobody would then clear the cache.
+    Leave `caches` False if no backward pass will follow to clear the cache.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -181,7 +170,6 @@ def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None,
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return `recompute.function`, to store in `ctx`; None if `recompute` is None."""
     return None if recompute is None else recompute.function
 
 
@@ -238,12 +226,7 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Rows:
-    """Return the input states of all node copies, [m, c + h], or [m, c] if `add`.
-
-    The state of node copy i is the state of its node, followed by row `rows[i]` of
-    `table`, [t, h]. If `add`, the two vectors are added instead. The backward pass can
-    recompute the states, which need not be saved.
-    """
+    """Return the result of `plain.lift`; backward passes recompute it."""
     node = subgraphs.node
 
     def gather(x: Tensor, table: Tensor | None) -> Tensor:

@@ -20,7 +20,6 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fused_block(
     serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Compute new states of node pairs, [p, w], as `PPGNBlock.forward` does."""
     if not serves(x) or not can_fuse_block(block, x):
         return NotImplemented
     arguments = _arguments(block, x)
@@ -48,7 +47,6 @@ def fused_pool_block(
 
 @implements("pool_pairs")
 def fused_pool(serves: Serves, x: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the result of `gnnak.nn.base.ppgn.pool_pairs`, [n, 2w]."""
     return _Pool.apply(x, pairs) if serves(x) else NotImplemented
 
 
@@ -78,7 +76,6 @@ def _linears(block: PPGNBlock) -> list[nn.Linear]:
 
 
 def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
-    """Return the tensor arguments of `_Block`, converted to autocast's dtype if any."""
     left, left_2, right, right_2, mix = _linears(block)
     found = [
         x,
@@ -95,8 +92,7 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
     """Return `x @ matrix.t()`, [n, 2, c']; the mean of `x` is multiplied separately.
 
-    TensorFloat-32 rounds factors to 10 bits. Without the mean, the factors are small,
-    and differences between rows are not rounded away.
+    Without the mean, rounding to TensorFloat-32 keeps differences between rows.
     """
     # The mean of no row is NaN.
     mean = x.detach().mean(dim=0).nan_to_num()
@@ -104,10 +100,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`.
-
-    `weights` has the weights that `_mlps` takes, followed by those of `mix`.
-    """
+    """Autograd function of `fused_block`; `weights`: of `_mlps`, then of `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
@@ -176,8 +169,7 @@ def _mlps(
     """Run the left MLP and the right MLP of a block; both end with a ReLU.
 
     Returns the outputs of both first ReLUs, [p, 2w], and of each MLP, [p, w]. `weights`
-    has the weights and biases of the first Linears (stacked into one Linear), of the
-    left MLP's last Linear, and of the right MLP's last Linear.
+    are those of the stacked first Linears, then of the last Linears, left and right.
     """
     inner = linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
@@ -197,10 +189,9 @@ def _mlp_gradients(
     weights: list[Tensor],
     grad_x: Tensor | None,
 ) -> list[Tensor]:
-    """Compute the gradients of the weights of `_mlps`, in order.
+    """Return the gradients of the weights of `_mlps`; add that of `x` to `grad_x`.
 
-    `backs` are the gradients before the last ReLU of each MLP. If `grad_x` is not None,
-    the gradient of `x` is added to it, in place.
+    `backs` are the gradients before the last ReLU of each MLP.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(
@@ -216,7 +207,6 @@ def _mlp_gradients(
 
 
 def _plain_linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-    """Compute `_linear_relu` with functions that can be differentiated repeatedly."""
     return relu(linear(x, matrix, bias))
 
 
@@ -235,8 +225,6 @@ def _plain_pooled(
 
 
 class _Pool(torch.autograd.Function):
-    """Autograd function of `fused_pool`; the gradient can be differentiated again."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: NodePairs) -> Tensor:
         ctx.pairs = pairs

@@ -1,7 +1,6 @@
 """Weight-only terms: products of weights, computed for all layers of a model at once.
 
-Small matrix products take longer to launch than to run. Batched over all layers, they
-need about a tenth of the launches.
+Batched over layers, small matrix products need about a tenth of the kernel launches.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -61,10 +60,7 @@ T = TypeVar("T")
 
 
 def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
-    """Return `compute()`, which runs once for each `key` in a `call_of` block.
-
-    Outside of such a block, nothing can be cached, and None is returned.
-    """
+    """Return `compute()`, cached for `key` in a `call_of` block; outside, None."""
     call = _current.get()
     if call is None:
         return None
@@ -77,11 +73,9 @@ def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
 class WeightProducts(NamedTuple):
     """The weight-only terms of a GNN-AK layer with MLPs before its pools.
 
-    After the base GNN comes `project`: a Linear with weight P and bias b, or the
-    identity. Then comes an MLP for every pooled encoding; its first Linear has no bias.
-    Let W be the stacked weights of these first Linears, and s the states that the base
-    GNN returns. One Linear then replaces `project` and all the first Linears:
-    W (P s + b) = (W P) s + W b.
+    The Linear `project` maps the states s of the base GNN to P s + b. Let W be the
+    stacked weights of the first Linears, without bias, of all MLPs. One Linear replaces
+    `project` and all these first Linears: W (P s + b) = (W P) s + W b.
     """
 
     matrix: Tensor
@@ -89,21 +83,17 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """The gates of each encoding that has gates, [t, c]. The gate of the centroid
-    encoding is left out if the matrix `centroid` already contains it."""
+    """[t, c]: the gates of each encoding that has gates, except gates in `centroid`."""
     centroid: Tensor | None
-    """[c, w + 4]: the matrix that maps the roots' states, each with `BIAS_COLUMN`
-    appended, to the centroid encoding. The matrix is the weight of `project`, followed
-    by four columns, each equal to the bias. If the centroid encoding has a gate, the
-    matrix is multiplied by the gate. None if `project` is the identity."""
+    """[c, w + 4]: maps the roots' states, with `BIAS_COLUMN` appended, to the centroid
+    encoding: [P, b, b, b, b], times the gate if any. None if `project` is the
+    identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
     """Return the weight-only terms of one layer.
 
-    In a `call_of` block, they are computed for all layers with weights of the same
-    shapes at once, and cached. Outside of such a block, and with activation
-    checkpointing, they are computed for this layer only.
+    A `call_of` block without activation checkpointing computes and caches all layers'.
     """
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
@@ -130,7 +120,6 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
-    """Return the `WeightProducts` of each layer; all weights must have equal shapes."""
     weight = next(layers[0].parameters())
     dtype = autocast_dtype(weight) or weight.dtype
     with torch.autocast(weight.device.type, enabled=False):
@@ -166,7 +155,6 @@ def _products(layers: Sequence[GNNAK], dtype: torch.dtype) -> list[WeightProduct
 
 
 def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """Split tables that are stacked over `count` layers into one dict per layer."""
     parts = {name: of_all.unbind() for name, of_all in tables.items()}
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 

@@ -22,10 +22,8 @@ from gnnak.optional import has_triton
 SYNCHRONISING_CONVS = (GCNConv, GATConv)
 """PyG convs whose forward pass synchronises, to count self loops."""
 Step = Callable[[Item], Tensor]
-"""A function that trains on one item (a batch) and returns the detached loss."""
 FIRST_WARM_UP, WARM_UP = 3, 1
-"""Number of uncaptured steps before a capture, for the largest batch shape and for
-each smaller shape. Such steps compile kernels, and allocate the optimiser states."""
+"""Number of uncaptured steps before the first capture, and before each later one."""
 
 
 @implements("can_capture")
@@ -75,13 +73,11 @@ def make_captured_model(
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    A step runs without a capture for items without a shape, in the warm-up of a shape,
-    and after a failed capture. Smaller shapes share the buffers of the largest shape.
-    If an item does not fit, all buffers and CUDA graphs are freed. Their shapes never
-    become the largest again; else two shapes could replace each other for ever.
-
-    Data that change between steps must be in tensors of the item, or at fixed
-    addresses. `release` frees tensors that a step leaves in the graphs' memory.
+    Smaller shapes share the buffers of the largest shape. If an item does not fit, all
+    buffers and CUDA graphs are freed. Their shapes never become the largest again; else
+    two shapes could replace each other for ever. Data that change between steps must be
+    in tensors of the item, or at fixed addresses. `release` frees tensors that a step
+    leaves in the graphs' memory.
     """
 
     def __init__(
@@ -184,7 +180,6 @@ class _StaticBuffers:
         ]
 
     def copy_in(self, item: Item) -> None:
-        """Copy the tensors of an item into the buffers, in one kernel per dtype."""
         given = tensors_of(item)
         assert len(given) == len(self.tensors), "an item of this shape has other fields"
         for positions, tensors in self._by_dtype:
@@ -204,7 +199,6 @@ class _StaticBuffers:
 class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
-    A call returns what `forward` returns: tensors, also in tuples, lists and dicts.
     Run the backward pass before the next call, which overwrites activations. `last` has
     the passes that the last call replayed, or None.
     """
@@ -249,7 +243,6 @@ class CapturedModel(CapturedStep):
         return tree_map(copied, self.recorder.warm_up(lambda: self.step(static)))
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture forward and backward pass; return a replay of the forward pass."""
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
         def replay() -> Any:
@@ -271,16 +264,13 @@ class _Passes:
     """The captured forward and backward pass for batches of one shape.
 
     Attributes:
-        anchor: A scalar that requires a gradient. As an input of `_Replayed`, it makes
-            the replayed outputs require gradients, too.
+        anchor: Input of `_Replayed`, which makes replayed outputs require gradients.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
         differentiable: The tensors in `outputs` that require a gradient.
         positions: The positions of the `differentiable` tensors in `outputs`.
-        of_outputs: Buffers for the gradients of the `differentiable` tensors; the
-            captured backward pass reads these buffers.
-        gradients: Maps the `id` of each weight to the gradient that the captured
-            backward pass writes. None if the outputs do not depend on the weight.
+        of_outputs: Gradients of `differentiable`, read by the captured backward pass.
+        gradients: By `id` of a weight, the gradient that a backward pass writes.
         written: Pairs of a weight and its gradient, for gradients that are not None.
     """
 
@@ -319,7 +309,7 @@ class _Passes:
         return tree_unflatten(leaves, self.spec)
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
-        """Replay the backward pass with given gradients of outputs; None means zero."""
+        """Replay the backward pass with gradients of the outputs; None means zero."""
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
         for weight, found in self.written:
@@ -350,7 +340,6 @@ class _Passes:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 
     def _run_forward(self) -> None:
-        """Run the forward pass and store its outputs; this method is captured."""
         with torch.enable_grad():
             outputs = self.forward(like(self.static, self.tensors))
         self.outputs, self.spec = tree_flatten(outputs)
@@ -362,7 +351,6 @@ class _Passes:
         self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
 
     def _run_backward(self) -> None:
-        """Compute `gradients` from `of_outputs`; this method is captured."""
         before = [weight.grad for weight in self.weights]
         for weight in self.weights:
             weight.grad = None
@@ -380,7 +368,6 @@ class _Replayed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, passes: _Passes) -> tuple[Tensor, ...]:
-        """Return copies of the outputs; `anchor` makes them require a gradient."""
         ctx.passes = passes
         return tuple(out.clone() for out in passes.differentiable)
 

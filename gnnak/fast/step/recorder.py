@@ -21,27 +21,24 @@ from gnnak.device import (
 from gnnak.loading.prefetch import prefetching_paused
 
 Work = Callable[[], Any]
-"""A function that launches GPU work, and may return a tensor, such as the loss."""
+"""Launches GPU work, and may return a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
-"""Packages whose frames `_calling_line` skips in the call stack."""
+"""Packages that `_calling_line` skips in the call stack."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak of an uncaptured step."""
 _capturing = RLock()
-"""Locked while work is captured or warmed up: all recorders of a GPU share a stream,
-and only one thread may capture on a stream at a time."""
+"""Locked while work is captured or warmed up: all recorders of a GPU share a stream."""
 
 
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    The graphs can share a pool because no graph reads what another graph, or an earlier
-    replay, wrote there. A replay advances the random number generator. `peak_bytes` is
-    the growth of memory in the last warm-up before the first capture.
+    No graph reads what another graph, or an earlier replay, wrote to the pool.
+    `peak_bytes` is the growth of memory in the last warm-up before the first capture.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
-    """The graphs of all failed captures. They are never freed: PyTorch counts their
-    captures as still running, and may refer to them."""
+    """The graphs of failed captures; never freed, since PyTorch may refer to them."""
 
     def __init__(self, device: torch.device) -> None:
         self.stream = own_streams(device).capture
@@ -55,10 +52,7 @@ class GraphRecorder:
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Any:
-        """Run the work without a capture, and record its synchronisations.
-
-        If the memory pool has graphs, the work allocates from this pool.
-        """
+        """Run the work without a capture, and record its synchronisations."""
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)
         with (
@@ -124,7 +118,6 @@ class GraphRecorder:
 
     @contextmanager
     def _in_pool(self) -> Iterator[None]:
-        """Context manager: this thread allocates from the CUDA graphs' memory pool."""
         with graph_pools_changing(self.device):
             torch._C._cuda_beginAllocateCurrentThreadToPool(self.index, self.pool)
             try:
@@ -145,7 +138,6 @@ class GraphRecorder:
         self.pool, self._is_pool_used = torch.cuda.graph_pool_handle(), False
 
     def _leave_pool(self) -> None:
-        """Stop using the memory pool after a failed capture, and create a new one."""
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
@@ -170,10 +162,9 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Context manager: list the source lines that synchronise in the `with` block.
+    """Context manager: yield a list of synchronising lines ("uplift.py, line 12").
 
-    The list has entries such as "uplift.py, line 12". Prefetching is paused, since
-    PyTorch reports the synchronisations of all threads.
+    Prefetching is paused, since PyTorch reports synchronisations of all threads.
     """
     lines: list[str] = []
     other_warnings: list[tuple[Any, ...]] = []

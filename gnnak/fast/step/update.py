@@ -29,8 +29,7 @@ def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) ->
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
-    PyTorch's fused Adam updates only a few dozen tensors per kernel, and the streams of
-    a CUDA graph run in parallel.
+    Fused Adam updates few tensors per kernel, so kernels run in parallel.
     """
     groups, here = optimizer.param_groups, torch.cuda.current_stream(device)
     # Use the same streams each time: new streams could not reuse the memory that
@@ -55,17 +54,16 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
 VARYING = ("params", "lr", "capturable", "fused")
 """Options of a parameter group that may change between replays of an update."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-"""Optimisers whose captured steps use `fused=True`, unless the user has chosen an
-implementation. A fused step runs a few kernels for all weights. By default, PyTorch's
-Adam would need two kernels per weight if captured, and SGD would read the learning rate
-on the host."""
+"""Optimisers whose captured steps are fused, unless the user has set `foreach` or
+`fused`. Otherwise, Adam would need two kernels per weight, and SGD would read the
+learning rate on the CPU."""
 
 
 class CapturedUpdate:
     """Clips gradients and takes an optimiser step: directly, or by a replay.
 
-    A replay reads the same gradient tensors as its capture. `reason` tells why updates
-    cannot be captured. `rates` has the learning rates that replays read, on the GPU.
+    A replay reads the gradient tensors that its capture read, and the learning rates in
+    `rates`. `reason` tells why updates cannot be captured.
     """
 
     def __init__(

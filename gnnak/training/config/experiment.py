@@ -44,8 +44,7 @@ class Experiment:
     runs: int = 1
     """Number of runs, with seeds 0, 1, ...; tables show the mean over these runs."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Options of other subgraph GNNs, as in their papers. Maps names such as "sswl+" to
-    options."""
+    """Maps subgraph GNNs, such as "sswl+", to the options of their papers."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
@@ -61,37 +60,26 @@ class Experiment:
             change(self.config, options)
 
     def config_for(self, model: str | None = None) -> RunConfig:
-        """Return the config for a model, with the options of that model's paper.
-
-        >>> load_experiment("zinc").config_for("sswl+-gin").model.channels
-        96
-        """
+        """Return the config for a model, with the options of the model's paper."""
         if model is None:
             return self.config
         options = self.members.get(parse_name(model).member or "", {})
         return change(self.config, {"model.name": model, **options})
 
     def settings(self, config: RunConfig) -> list[str]:
-        """Return `--set` arguments that turn this experiment's config into `config`.
-
-        Options that the model ignores are left out.
-        """
+        """Return `--set` arguments that turn this experiment's config into `config`."""
         start, own = flat(self.config.to_dict()), read_only(config)
         changed = {key: own[key] for key in own if own[key] != start[key]}
         return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
 
 
 def experiment_names() -> list[str]:
-    """Return the names of the experiments that are installed with the package.
-
-    >>> "zinc" in experiment_names()
-    True
-    """
+    """Return the names of the experiments that are installed with the package."""
     return sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read an experiment, given its name (in any case) or the path of a YAML file."""
+    """Read an experiment by name (case is ignored) or by the path of a YAML file."""
     if name.lower() in experiment_names():
         name = name.lower()
     path = CONFIGS / f"{name}.yaml"
@@ -121,7 +109,6 @@ def _option_names(options: Mapping[Any, Any], prefix: str = "") -> Iterator[str]
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
-    """Read a YAML file whose content is a mapping."""
     text = read_bytes(path, at_most=4 * MAX_CHARACTERS)
     try:
         content = parse_yaml(text.decode("utf-8"))
@@ -164,15 +151,7 @@ def stopped_config(folder: Path) -> RunConfig | None:
 def other_options(
     ours: RunConfig, theirs: RunConfig, ignored: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the options that differ between two configs, with a text for each.
-
-    The text shows both values. If `data.seed` equals `train.seed` in both configs, only
-    `train.seed` is returned.
-
-    >>> from gnnak.training.config.run_config import TrainConfig
-    >>> other_options(RunConfig(), RunConfig(train=TrainConfig(epochs=3)))
-    {'train.epochs': 'train.epochs=3 instead of 310'}
-    """
+    """Map options that differ to texts such as "train.epochs=3 instead of 310"."""
     if ours.hash() == theirs.hash():
         return {}
     here, there = flat(asdict(ours)), flat(asdict(theirs))
@@ -194,15 +173,7 @@ def list_options(options: Mapping[str, str], most: int = 5) -> str:
 
 
 def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace short names of options by full names.
-
-    The short name of an option is the last part of its full name, or is in `ALIASES`.
-    If an unknown name is similar to a short name, an `OptionError` suggests that one.
-
-    >>> full_names({"num_hops": 2, "lr": 0.1, "train.epochs": 3, "data": {"fold": 0}})
-    {'model.subgraphs.num_hops': 2, 'train.learning_rate': 0.1, 'train.epochs': 3, \
-'data': {'fold': 0}}
-    """
+    """Replace short names of options, such as `lr` and `epochs`, by full names."""
     every = _all_options()
     return {
         key if isinstance(value, Mapping) else full_name(str(key), every): value
@@ -223,8 +194,7 @@ DEFAULTS: dict[str, Any] = {
     "train.batch_size": 32,
     "train.step": 15,
 }
-"""Default options for the user's own data: a small network, which trains in minutes on
-a CPU."""
+"""Options for the user's own data: a small network, trained in minutes on a CPU."""
 
 
 ONE_GRAPH: dict[str, Any] = {
@@ -270,10 +240,9 @@ def find_config(
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
-    `data` is the name of a data set, the path of a YAML file, or the path of the user's
-    own data. `own` has values for fields of `OwnData`, by name. `options` has values of
-    other options, by full or short name. An option that the model ignores raises
-    `OptionError`, unless `several_models` is True.
+    `data` is the name of a data set, a YAML file or the user's own data. `own` has
+    fields of `OwnData`; `options` has all other options. A model that ignores an option
+    raises `OptionError`, unless `several_models` is True.
     """
     options = full_names(options)
     if is_own(data):
@@ -305,10 +274,7 @@ def find_config(
 
 
 def is_own(data: str) -> bool:
-    """Return whether `data` is the path of the user's own data.
-
-    Otherwise, it is the name of a data set of gnnak, or the path of a YAML file.
-    """
+    """Return whether `data` is a path of own data, not a data set or a YAML file."""
     text = data.lower()
     if text.endswith(CONFIG_SUFFIXES) or text in experiment_names():
         return False

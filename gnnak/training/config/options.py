@@ -21,8 +21,7 @@ MAX_CHARACTERS = 100_000
 MAX_DEPTH = 20
 """Largest nesting depth of lists and mappings."""
 MAX_VALUES = 10_000
-"""Largest number of values in a YAML text. A YAML alias counts as a copy of the values
-that it stands for."""
+"""Largest number of values in a YAML text; each alias counts as a copy."""
 MAX_BITS = 128
 """Largest number of bits of an integer; Python cannot print very long integers."""
 
@@ -37,11 +36,7 @@ class InvalidYamlError(ValueError):
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse a YAML text without running code, like `yaml.safe_load`.
-
-    >>> parse_yaml("train: {epochs: 3}")
-    {'train': {'epochs': 3}}
-    """
+    """Parse a YAML text without running code, like `yaml.safe_load`."""
     if len(text) > MAX_CHARACTERS:
         raise InvalidYamlError(f"has more than {MAX_CHARACTERS} characters")
     try:
@@ -120,14 +115,7 @@ LONGEST_SHOWN = 80
 
 
 def change(record: Record, options: Mapping[str, Any], prefix: str = "") -> Record:
-    """Return a copy of a frozen dataclass with some options changed.
-
-    Error messages write `prefix` before the names of the options.
-
-    >>> from gnnak.training.config.run_config import RunConfig
-    >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
-    3
-    """
+    """Return a copy of a frozen dataclass with options such as {"train.epochs": 3}."""
     new: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     kind: Any = type(record)
@@ -197,15 +185,11 @@ ALIASES = {
     "lr": "train.learning_rate",
     "seed": "train.seed",
 }
-"""Maps further short names to full names. Such a name is the last part of no full name
-(as `lr`), or of several (as `seed`)."""
+"""Maps more short names to full names; several full names end in `seed`."""
 
 
 def full_name(key: str, every: Sequence[str]) -> str:
-    """Return the full name of an option, given the full names of all options.
-
-    A name that is similar to no known name is returned unchanged; `change` refuses it.
-    """
+    """Return the full name of an option; `every` has the full names of all options."""
     short: dict[str, list[str]] = {}
     for name in every:
         short.setdefault(name.rpartition(".")[2], []).append(name)
@@ -265,11 +249,7 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of a value for an error message, cut to 80 characters.
-
-    >>> shown("gin"), len(shown([1] * 1000))
-    ("'gin'", 80)
-    """
+    """Return the `repr` of a value for an error message, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 

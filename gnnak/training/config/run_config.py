@@ -39,9 +39,8 @@ ADDED = (
     "model.drop.ties",
     "model.drop.share",
 )
-"""Options that newer versions added. Hashes leave out such an option if it has its
-default value, so that the hashes of old records stay valid. Options of `model.drop` are
-also left out if the model does not use SubgraphDrop."""
+"""Options that newer versions added. Hashes leave these out at their default values, so
+that the hashes of old records stay valid."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +77,24 @@ class TrainConfig:
 
     epochs: int = 310
     batch_size: int | None = 128
-    """Number of graphs per training step, summed over all processes. If the data are
-    one graph, number of training nodes per step. If None, all graphs or nodes."""
+    """Graphs, or nodes of one graph, per step of all processes together; None: all."""
     num_neighbors: tuple[int, ...] = ()
-    """For data that are one graph, with a `batch_size`: how many neighbours of each
-    node are sampled at most, at hop 1, hop 2 and so on. Each node of a batch then has a
-    sampled neighbourhood of its own. If empty, the nodes of a batch share one
-    neighbourhood, which has all neighbours."""
+    """For one graph: numbers of neighbours to sample at hop 1, 2, ... of each node. If
+    empty, the nodes of a batch share one neighbourhood, which has all neighbours."""
     learning_rate: float = 1e-3
     """Initial learning rate of Adam."""
     weight_decay: float = 0.0
     """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
     schedule: RateSchedule = "step"
-    """How the learning rate falls. "step" halves it after every `step` epochs.
-    "plateau" halves it after more than `patience` epochs without a better validation
-    score. "cosine" lowers it to 0 along half a cosine wave."""
+    """Halve the learning rate every `step` epochs ("step") or after more than
+    `patience` epochs without a better score ("plateau"), or lower it to 0
+    ("cosine")."""
     step: int = 50
-    """For the schedule "step": number of epochs between two halvings."""
     patience: int = 20
-    """For the schedule "plateau": number of epochs allowed without a better score."""
     stop_rate: float | None = None
     """Stop once the learning rate is below this number; if None, never."""
     loss: Loss | None = None
-    """The loss. If None: L1 for regression, cross entropy for classification, and
-    binary cross entropy (BCE) for multilabel tasks."""
+    """If None: L1 (regression), cross entropy (classification) or BCE (multilabel)."""
     clip: float | None = None
     """Largest norm of the gradient, for gradient clipping; if None, no clipping."""
     early_stop: int | None = None
@@ -109,8 +102,7 @@ class TrainConfig:
     precision: Precision = "32"
     """float32, float64, or automatic mixed precision with bfloat16 or float16."""
     recalibrate: bool = False
-    """Whether to recompute batch-norm statistics from all training graphs before each
-    evaluation, instead of using moving averages."""
+    """Whether evaluation uses batch-norm statistics of all training graphs."""
     seed: int = 0
     """Seed of initial weights, order of graphs, dropout and SubgraphDrop."""
 
@@ -145,13 +137,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All options of one run; the defaults are the options for ZINC-12K.
-
-    >>> RunConfig().model.subgraphs.num_hops
-    3
-    >>> RunConfig().cell() == RunConfig(train=TrainConfig(seed=7)).cell()
-    True
-    """
+    """All options of one run; the defaults are the options for ZINC-12K."""
 
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelOptions = field(default_factory=ModelOptions)
@@ -177,10 +163,7 @@ class RunConfig:
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return a hash of all options except seed, fold and `also_without`.
-
-        Runs with equal hashes belong to one table cell, which shows their mean.
-        """
+        """Return a hash without seed and fold, equal for all runs of a table cell."""
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:

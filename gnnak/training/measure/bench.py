@@ -116,10 +116,7 @@ WARM_UP, MOST = 2, 20
 
 
 class PhaseTimes(Callback):
-    """Callback that times the phases of a training step.
-
-    After the training, it runs further steps, which are not captured as CUDA graphs.
-    """
+    """Callback that, after the training, times the phases of uncaptured steps."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -178,8 +175,7 @@ def _phase(phase: str, taken: dict[str, float], device: torch.device) -> Iterato
 
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""The number of profiled steps, the number of reported kernels, and the largest length
-of a kernel's name."""
+"""Profiled steps, reported kernels, and largest length of a kernel's name."""
 
 
 @dataclass(frozen=True)
@@ -324,8 +320,7 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""If steps are captured, at least this many batches run before timing. Almost every
-batch shape then has its CUDA graph."""
+"""Least number of untimed batches, so that most batch shapes have their CUDA graph."""
 
 
 @dataclass(frozen=True)
@@ -333,8 +328,7 @@ class BenchOptions:
     """Options of a benchmark: how much to train, and what to measure."""
 
     graphs: int | None = None
-    """Number of training graphs to use; if None, all. Seconds are scaled up to all
-    graphs."""
+    """Number of training graphs to use (None: all); times are scaled to all graphs."""
     epochs: int = 3
     """Number of timed epochs; the result is the median of their times."""
     warm_up: int = 1
@@ -365,11 +359,7 @@ def bench(
 def bench_both(
     config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> list[Record]:
-    """Benchmark the fast backend, then plain PyTorch; return both records.
-
-    The key `ratio` of the first record is the seconds of plain PyTorch divided by the
-    seconds of the fast backend.
-    """
+    """Benchmark fast code and plain PyTorch; the first record has their `ratio`."""
     machines = [replace(machine, fast=fast) for fast in (True, False)]
     records = [_timed(config, dataset, each, options) for each in machines]
     fast, plain = (record["seconds"]["epoch"] for record in records)
@@ -494,11 +484,9 @@ SETTINGS: dict[Growing, str] = {
     "channels": "model.channels",
     "coverage": "model.drop.min_coverage",
 }
-"""Maps each quantity to the option that sets it. For `nodes`, there is no option: data
-sets are generated."""
+"""Maps each quantity to the option that sets it; for `nodes`, graphs are generated."""
 DEGREE, DISTINCT, GRAPHS = 4, 32, 512
-"""For `regular_graphs`: the degree of the nodes, the largest number of distinct graphs,
-and the default number of graphs."""
+"""Node degree, largest number of distinct graphs, and default number of graphs."""
 
 
 def grow(
@@ -533,12 +521,7 @@ def measure(
     growing: Growing | None = None,
     compare: bool = False,
 ) -> Iterator[Record]:
-    """Do the benchmarks of `gnnak bench`, and yield their records.
-
-    By default, there is one benchmark. With `growing`, there is one for each value of
-    this quantity. With `compare`, there is one for the fast backend, one for plain
-    PyTorch and, on a GPU, one for bfloat16.
-    """
+    """Yield the records of `gnnak bench`: one, one per value, or one per backend."""
     if growing is not None:
         yield from grow(growing, config, load, machine, options)
     elif not compare:

@@ -1,8 +1,4 @@
-"""A lock on the folder of a run: only one run at a time can use the folder.
-
-The operating system releases the lock when the process ends, also when the process
-is killed. The lock file of a killed run therefore does not lock the folder of the run.
-"""
+"""A lock on the folder of a run; the operating system releases it after a kill."""
 
 import os
 import socket
@@ -26,10 +22,7 @@ class InUseError(TrainingError):
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Context manager: lock the folder of a run, or raise `InUseError` if it is locked.
-
-    Only the main process locks. On file systems without locks, this has no effect.
-    """
+    """Context manager: lock a run's folder; raise `InUseError` if it is locked."""
     rank: int = rank_zero_only.rank  # type: ignore[attr-defined]
     if rank or os.environ.get("NODE_RANK", "0") != "0":
         yield

@@ -54,8 +54,7 @@ class Machine:
     recompute: bool = False
     """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None
-    """Approximate number of node copies that a GNN-AK layer processes at a time in
-    evaluation, to save memory; if None, all node copies of a batch."""
+    """Approximate number of node copies in a slice; if None, there are no slices."""
     fast: bool = True
     """Whether a GPU uses fused kernels and captured steps instead of plain PyTorch."""
     jobs: int = 1
@@ -101,11 +100,8 @@ class Machine:
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:
-        """Return whether training steps of a network are captured as CUDA graphs.
-
-        Steps with `recompute` cannot be captured: their backward pass synchronises, to
-        restore the state of the random number generator.
-        """
+        """Return whether training steps of a network are captured as CUDA graphs."""
+        # To recompute, the backward pass synchronises: it restores the random state.
         if not self.fast or not self.is_single_process or self.recompute:
             return False
         return can_capture(network, self.device, precision)
@@ -118,10 +114,7 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Build the Lightning trainer.
-
-    It clips gradients, unless steps are captured: captured steps clip them themselves.
-    """
+    """Build the Lightning trainer; it clips gradients, unless captured steps do."""
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")

@@ -13,11 +13,9 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 REPEAT_SECONDS = 1.0
-"""A signal is ignored if another one was recorded less than this many seconds ago,
-because `timeout` and `torchrun` send each signal twice."""
+"""A repeated signal within this time is ignored: `torchrun` sends each signal twice."""
 RESEND_SECONDS = 0.2
-"""Python discards exceptions that are raised in a destructor. If that happens to
-`Stopped`, `stoppable` sends the signal again after this delay."""
+"""Delay before a signal is sent again because a destructor discarded `Stopped`."""
 
 
 class Stopped(BaseException):
@@ -33,9 +31,7 @@ class Stopped(BaseException):
 class StopRequest:
     """Handles the signals of `stoppable`: raises `Stopped` at once or later.
 
-    Attributes:
-        deferred: Whether a first signal is only recorded, instead of raising `Stopped`.
-        number: The recorded signal; None if there was none.
+    If `deferred` is True, the first signal is only recorded in `number`.
     """
 
     def __init__(self, advice: str = "") -> None:
@@ -44,10 +40,7 @@ class StopRequest:
         self._time = 0.0
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Handle a signal: raise `Stopped`, or record the first signal if `deferred`.
-
-        After `Stopped` was raised, another signal ends the program.
-        """
+        """Raise `Stopped`; if `deferred` is True, only record the first signal."""
         now = time.monotonic()
         if self.deferred and self.number is None:
             self.number, self._time = number, now
@@ -69,11 +62,8 @@ class StopRequest:
 def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT (Ctrl-C) or SIGTERM.
 
-    After that, another signal ends the program. If the yielded object is `deferred`, it
-    only records the first signal, and raises `Stopped` on the second one. Signals that
-    the process ignores stay ignored. Worker processes ignore both signals, since they
-    end with the main process. Outside the main thread, this does nothing, because
-    Python allows signal handlers only in the main thread.
+    After that, another signal ends the program. Ignored signals stay ignored, as in
+    worker processes. Outside the main thread, the context manager does nothing.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:
@@ -87,10 +77,7 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
             os.kill(os.getpid(), number)
 
         def resend(lost: Any) -> None:
-            """Send the signal again if the discarded exception `lost` is `Stopped`.
-
-            Python discards exceptions that are raised in a destructor (`__del__`).
-            """
+            """Send the signal again if Python discarded `Stopped` in a destructor."""
             if not isinstance(lost.exc_value, Stopped):
                 before(lost)
                 return
@@ -110,8 +97,7 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
 def stoppable_at_once() -> Iterator[None]:
     """Context manager: SIGINT and SIGTERM print a message and end the process at once.
 
-    Use this while large libraries are imported. If a signal handler raises an exception
-    there, native code that calls Python may ignore the exception, or crash.
+    For imports of large libraries, whose native code may crash if a handler raises.
     """
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -126,11 +112,7 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: call `handler` on each of `SIGNALS` that is not ignored.
-
-    Yields whether there are such signals. Outside the main thread, it does nothing and
-    yields False.
-    """
+    """Context manager: call `handler` on signals; yield False if all are ignored."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     handled = [number for number in SIGNALS if before[number] != signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread() or not handled:

@@ -1,8 +1,4 @@
-"""Worker processes of a run: if the main process or a worker ends, all others end.
-
-Each process regularly sends a heartbeat: it touches its own file in a shared folder.
-The command line imports this module at its start, so nothing heavy is imported here.
-"""
+"""Worker processes of a run: if the main process or a worker ends, all others end."""
 
 from __future__ import annotations
 
@@ -22,21 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from gnnak.errors import TrainingError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line imports this module at its start
     from lightning.pytorch import Trainer
 
 FOLDER = "GNNAK_HEARTBEATS"
-"""The environment variable with the path of the folder of heartbeat files."""
+"""Environment variable with the folder of heartbeats: files that processes touch."""
 FROZEN_SECONDS = 30.0
 """A process without a heartbeat for this many seconds is frozen."""
 
 
 def start_heartbeats() -> None:
-    """Create the folder of heartbeat files; called by the main process before training.
-
-    The main process removes the folder when it ends, but not if it is killed. If the
-    folder still exists, workers know that the main process printed no error message.
-    """
+    """Create the folder of heartbeats, which stays if the main process is killed."""
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="gnnak-")
         atexit.register(end_heartbeats)
@@ -65,8 +57,7 @@ def beat() -> None:
 class Listener:
     """Detects processes that have sent no heartbeat for `FROZEN_SECONDS`.
 
-    Time is counted in calls of `is_frozen`, `interval` seconds apart. A clock would
-    also count time in which this process was frozen, or the computer asleep.
+    Counts calls, `interval` seconds apart: a clock also runs while this process sleeps.
     """
 
     def __init__(self, interval: float) -> None:
@@ -133,11 +124,7 @@ def main_is_gone(seconds: float = 0.0) -> bool:
 
 
 def follow_main() -> None:
-    """Make this worker end when the main process ends, and ignore SIGINT and SIGTERM.
-
-    Ctrl-C sends SIGINT to all processes of a terminal. If a worker ended first, the
-    main process would fail with a communication error.
-    """
+    """Make this worker end with the main process, and ignore SIGINT and SIGTERM."""
     if any(thread.name == WATCHER for thread in threading.enumerate()):
         return
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -181,8 +168,7 @@ NAME = "gnnak-watch-workers"
 NOTICE_SECONDS = 5.0
 """Seconds to wait for news of a lost worker after a communication error."""
 GRACE_SECONDS = 10.0
-"""Seconds after the end of a worker until the main process ends itself: some
-communication libraries would wait for hours."""
+"""Seconds from the end of a worker to that of the main process, which could hang."""
 NETWORK_WORDS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe")
 """Words by which error messages of failed communication are recognised."""
 

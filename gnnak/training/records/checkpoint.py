@@ -30,12 +30,7 @@ LENGTH = len(TAG) + hashlib.sha256().digest_size
 
 
 def sealed(content: bytes) -> bytes:
-    """Return the content of a file, followed by its checksum.
-
-    The checksum covers the whole content. The checksums (CRC-32) in a zip file do not
-    cover its directory: if a bit flips there, `torch.load` may return uninitialised
-    memory as weights.
-    """
+    """Append a checksum: `torch.load` misses damage to the directory of a zip file."""
     return content + TAG + hashlib.sha256(content).digest()
 
 
@@ -146,7 +141,7 @@ class Checkpoint:
             f"the weights of the checkpoint do not fit its model "
             f"{self.config.model.name}; load it with the version that wrote it."
         )
-        if self._lacks_weights():
+        if self._lacks_weights():  # a damaged config could need gigabytes
             raise misfit
         network = build_network(self.config, self.info, self.degrees)
         try:
@@ -156,11 +151,7 @@ class Checkpoint:
         return network.eval()
 
     def _lacks_weights(self) -> bool:
-        """Return whether the config needs more or larger weights than `weights` has.
-
-        This is checked before the network is built, because the config of a damaged
-        checkpoint could describe a network of many gigabytes.
-        """
+        """Return whether `weights` are too few for the network, without building it."""
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]
         widths.append(
@@ -242,11 +233,7 @@ def _advice(version: object) -> str:
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Read a file that `torch.save` wrote: a dict of tensors and plain Python values.
-
-    Verifies the checksum at the end of the file, and the checksum (CRC-32) of every
-    tensor, which `torch.save` writes but `torch.load` does not verify.
-    """
+    """Read a dict that `torch.save` wrote, and, unlike `torch.load`, verify it."""
     whole = read_bytes(path)
     try:
         file = io.BytesIO(unsealed(whole))

@@ -39,11 +39,7 @@ FLAGS = {"targets": "target", "labels": "targets"}
 
 
 def train_command(config: RunConfig, one_graph: bool = False) -> str | None:
-    """Return the `gnnak train` command that has a config.
-
-    Returns None if the data were in a Python list, not in a file. `one_graph` says
-    whether the data are one graph, for which other options are the default.
-    """
+    """Return the `gnnak train` command of a config; None if the data were a list."""
     data, own = config.data, config.data.own
     if own.path is not None:
         words = [Path(own.path).name, *_own_words(own)]
@@ -121,12 +117,10 @@ def is_folder(path: Path) -> bool:
 def save_folder(
     checkpoint: Checkpoint, folder: Path, name: str | None = None, intro: str = ""
 ) -> None:
-    """Write a trained network to a folder; an older network there is replaced.
+    """Write a trained network to a folder; replace an older network there.
 
-    Paths of the training data are cut to file names, and the list of skipped rows is
-    not stored. The example in the model card loads the network by `name`. Files that
-    gnnak did not write, such as the README.md of a project, are not overwritten: an
-    error is raised.
+    Paths of the training data are cut to file names, and skipped rows are not stored.
+    The model card loads the network by `name`. Files of others raise an error.
     """
     make_folder(folder)
     _check_replaceable(folder)

@@ -17,15 +17,10 @@ STATISTICS = "datasets.jsonl"
 
 
 class RunRecords:
-    """The JSON records of training runs, searchable by config.
+    """The JSON records of training runs, which can be searched by config.
 
-    A search ignores seed and fold. If an option did not exist when a record was
-    written, the option's default value is assumed. Records with options that no longer
-    exist are never found.
-
-    Attributes:
-        records: The records of training runs.
-        timed: The records of training runs and of `gnnak bench`.
+    A search ignores seed and fold. Options that a record lacks have their default
+    values. Records with unknown options are never found. `timed` also has benchmarks.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -60,11 +55,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return the records of runs with this config.
-
-        If there are none, return the records of the longest runs that have at least as
-        many epochs and otherwise the same options.
-        """
+        """Return the runs of this config; if there are none, its longest runs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)
@@ -72,11 +63,7 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return the records of runs that differ from `config` at most in their length.
-
-        The runs have at least `least` epochs, and halve the learning rate as often as
-        `config` does.
-        """
+        """Return runs of this config with any number of epochs from `least` on."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
@@ -92,10 +79,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return hashes of a run's config, with its length and without it.
-
-    Returns None if the config has options that no longer exist.
-    """
+    """Return hashes of a config with and without its length; None if outdated."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

@@ -65,11 +65,7 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Verify and remove the checksum of a record.
-
-    The checksum must fit the bytes of `line` or the values of the record. Another
-    program may have written the same values with other white space or in another order.
-    """
+    """Verify and remove the checksum, either of `line` or of the record's values."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
@@ -84,10 +80,7 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 
 
 def _without_damaged_key(content: Record) -> Record:
-    """Remove the first entry if its value is a checksum of the others.
-
-    The key of this entry, `checksum`, is then damaged, but the record is not.
-    """
+    """Remove the first entry if it is the checksum, with a damaged key."""
     first = next(iter(content), "")
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()
@@ -131,12 +124,10 @@ def six_digits(value: float) -> float:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append a record to a file, as one line of JSON.
+    """Append a record as one line of JSON, unless its `key` is already in the file.
 
-    A single system call writes the line, so that the lines of parallel runs do not mix.
-    If the last line has no line break, because its writer was killed, the record begins
-    on a new line. Nothing is written if the file has a record with the same `key`: a
-    run that was killed right after its record was written is recorded only once.
+    The line is written at once, so that parallel runs do not mix lines. It begins with
+    a line break if a killed process left the last line without one.
     """
     line = to_line(record)
     make_folder(path.parent)
@@ -204,11 +195,7 @@ REQUIRED = {
 
 
 def read_records(path: Path, needed: Iterable[str] = ()) -> list[Record]:
-    """Read all records of a file, oldest first; return [] if the file does not exist.
-
-    Damaged lines, and records that lack one of the keys `needed` or `REQUIRED`, are
-    skipped with a `DamagedFileWarning`. Whole records inside a damaged line are read.
-    """
+    """Read records, oldest first; skip damaged or incomplete lines with a warning."""
     if not path.exists():
         return []
     records = []

@@ -9,8 +9,7 @@ from gnnak.errors import OptionError
 from gnnak.training.records.results import Record
 
 Measure = Literal["score", "seconds", "memory"]
-"""What to read from records: the score, the seconds of a training epoch (with the
-assembly of its batches), or the peak memory of training in MB."""
+"""The test score, seconds of a training epoch, or peak memory of training in MB."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,10 @@ def summarise(
 ) -> Summary:
     """Summarise runs that differ only in seed and fold, using each run's newest record.
 
-    The score of a run is the test score of its best validation epoch. Undefined scores
-    are left out of the mean.
-
-    Runs on folds under the protocol `published` have no separate test graphs. As in the
-    GIN paper, their validation curves are averaged over all runs. The summary then has
-    the validation scores at the epoch where this average is best.
-
-    `seeds`, `folds` (per seed) and `epochs` are the expected numbers. The summary's
-    `note` says if any are missing.
+    Scores are test scores of the best validation epoch; undefined scores are ignored.
+    Folds of the protocol `published` have no test graphs: as in the GIN paper, their
+    scores are validation scores at the epoch where the mean curve of all runs is best.
+    The `note` says which of the expected `seeds`, `folds` and `epochs` are missing.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")

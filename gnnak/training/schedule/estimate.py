@@ -17,8 +17,7 @@ from gnnak.training.records.results import Record
 START_SECONDS = 20.0
 """Assumed seconds before the first epoch, if a record does not have them."""
 SLOWDOWN = 0.3
-"""Relative slowdown of a run by each other run on the device: with two others, a run
-takes 1.6 times as long. Converts times between different numbers of parallel runs."""
+"""Slowdown by each other run on the device: two others slow a run by 60 %."""
 Key = Callable[[RunConfig], Hashable]
 """A function that returns a key of a config; runs with equal keys are similar."""
 
@@ -52,10 +51,7 @@ class DeviceCosts:
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of similar runs on other data, scaled to the data of `config`.
-
-        Similar runs have an equal `key`.
-        """
+        """Return costs of similar runs (by `key`) on other data, scaled to `config`."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -81,10 +77,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return the epoch time on the data of `config`, divided by that on `name`.
-
-        The ratio is the only element of a list, which is empty if it is not known.
-        """
+        """Return [factor] to scale epoch times of `name` to `config`; [] if unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -153,10 +146,8 @@ class Estimate(NamedTuple):
 class Estimator:
     """Estimates the cost of a run on one device: the median cost of similar runs.
 
-    The notions of similarity in `KEYS` are tried from the strictest to the loosest.
-    Times on another device are scaled by the ratio of the times of runs that were done
-    on both devices. Times on another data set are scaled in the same way, or else by
-    the numbers of nodes.
+    The notions of similarity in `KEYS` are tried in order. Times on another device or
+    data set are scaled by the ratio of runs done on both, or of numbers of nodes.
     """
 
     def __init__(

@@ -33,8 +33,7 @@ from gnnak.training.records.results import environment
 from gnnak.training.schedule.queue import Job, Queue, Task, Work
 
 PROGRAM = "nvidia-cuda-mps-control"
-"""The program that starts and ends NVIDIA's multi-process service (MPS), which lets
-processes share a GPU; it comes with NVIDIA's driver."""
+"""Starts and ends NVIDIA's multi-process service (MPS): processes share a GPU."""
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 """Environment variables by which processes find MPS."""
 WAIT_SECONDS = 20
@@ -129,12 +128,9 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Main loop of a worker: do the jobs from `connection` until None arrives.
-
-    The pool stops a run by SIGTERM, so that it writes a checkpoint.
-    """
+    """Main loop of a worker: do the jobs from `connection` until None arrives."""
     follow_main()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the pool stops runs
     torch.set_num_threads(threads)
     _print_to(log)
     try:
@@ -180,7 +176,7 @@ TRIES = 2
 CONTEXT_MB = 700.0
 """Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
-"""Fraction of a GPU's free memory that runs may use, by their estimates."""
+"""Fraction of a GPU's free memory that parallel runs may use, by estimate."""
 STOP_SECONDS = 10
 """Seconds to wait until a worker has ended its step and written a checkpoint."""
 POLL_SECONDS = 0.5

@@ -54,11 +54,9 @@ class Task:
 class Queue:
     """The tasks that wait for a worker.
 
-    The longest task starts first. If time is too short for all tasks, the shortest
-    starts first, so that many get done. In both cases, tasks of unknown duration start
-    before these, and tasks that must run alone start last. A task starts only if there
-    is enough free memory. Unless `long` is True, it must also be expected to end in
-    time.
+    Tasks of unknown duration start first, and tasks to run `alone` last. Of the others,
+    the longest starts first; if time is too short for all, the shortest. A task starts
+    only if enough memory is free and, unless `long` is True, if it should end in time.
     """
 
     def __init__(

@@ -109,7 +109,6 @@ class Schedule:
 
     places: Places
     machine: Machine
-    """The device of each run, and options that save memory."""
     jobs: int = 1
     minutes: float | None = None
     """Stop after this many minutes; if None, when all runs are done."""

@@ -86,10 +86,7 @@ class SweepRow:
 
 
 def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Parse arguments of the command-line option `--over`.
-
-    Each argument is a text `key=value,value,...`, where the values are YAML.
-    """
+    """Parse arguments `key=value,value,...` of the option `--over`; values are YAML."""
     values: dict[str, list[Any]] = {}
     for text in texts:
         key, equals, given = text.partition("=")

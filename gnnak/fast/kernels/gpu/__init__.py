@@ -1,9 +1,8 @@
 """The functions of `gnnak.fast.kernels.plain`, implemented as Triton kernels for a GPU.
 
-The docstrings in `plain` explain the functions. Intermediate values such as messages
-stay in registers, and one program sums all rows of a group, without atomics. Sums over
-all rows are computed per block of rows, and added in a fixed order by `tiles.add_up`:
-results are bitwise reproducible.
+The docstrings in `plain` explain the functions. Messages stay in registers. Results are
+bitwise reproducible: one program sums all rows of a group, without atomics, and partial
+sums over blocks of rows are added in a fixed order by `tiles.add_up`.
 
 Names that the kernels share:
 
@@ -17,8 +16,7 @@ Names that the kernels share:
 - `back` is an incoming gradient; `m2` is a sum of squared deviations from a mean.
 - `last` is the number of rows that are not padding.
 - A trailing underscore marks a loaded value: `scale_` is loaded from pointer `scale`.
-- A name in capitals is a compile-time constant: Triton compiles one version of the
-  kernel per value.
+- A name in capitals is a constant, with one compiled version of the kernel per value.
 """
 
 # ruff: noqa: F401 (this package is the namespace of the kernels)

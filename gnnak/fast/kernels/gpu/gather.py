@@ -35,7 +35,6 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Compute the states of node copies, as `plain.lift` does, in one pass."""
     first = x.size(1)
     begin = 0 if add else first
     width = first if table is None else begin + table.size(1)
@@ -58,7 +57,6 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum the rows of each group, [groups, c], as `plain.sum_by` does."""
     width = values.size(1)
     index, weight = (groups.ptr, values) if entries is None else entries
     out = values.new_empty(len(groups), width, dtype=dtype)
@@ -76,7 +74,6 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Compute the gradient of a table, [size, c], as `plain.table_sum` does."""
     width, entries = values.size(1), min(128, max(16, next_power_of_2(size)))
     count, steps = parts(rows.numel())
     out = values.new_empty(count, size, width, dtype=sum_dtype(values))
@@ -92,11 +89,7 @@ def _lift(
     x, table, node, rows, out, m, first, begin, width,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of `lift`.
-
-    Columns below `first` get `x`, and columns from `begin` on get `table`. To
-    concatenate, `begin` equals `first`; to add, `begin` is 0.
-    """
+    """Write `x` to columns below `first`; add `table` to columns from `begin` on."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = row < m
@@ -180,7 +173,6 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Multiply rows by gates and sum each group, as `plain.gated_sums` does."""
     width = values.size(1)
     outs = [values.new_empty(len(pool.groups), width) for pool in pools]
     groups, gates = (pools[0].groups, pools[-1].groups), (tables[0], tables[-1])
@@ -254,7 +246,6 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Backward pass of `gated_sums`; see `plain.gated_sums_backward`."""
     (m, width), out = values.shape, torch.empty_like(values)
     gates = (tables[0], tables[-1])
     _gated_rows[tiles(m, BLOCK, width)](
@@ -280,11 +271,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the gradient of the table of each pool with gates.
-
-    `gated` has three tensors for each pool: the gradient of its sums, its table of
-    gates, and the group of each row.
-    """
+    """Return table gradients; `gated` has (gradient of sums, table, key) per pool."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
@@ -300,11 +287,7 @@ def _table_grads(
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return the gradient of each row in a tile: its group's gradient times its gate.
-
-    `key` points to the group of each row. `entry` has, for each row, the position of
-    its gate in `table`.
-    """
+    """Return the gradient of each row: that of its group, times its gate if `GATED`."""
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]
     back = widened(tl.load(grad + place, mask=shown, other=0.0))
@@ -350,10 +333,7 @@ def _gated_tables(
     size,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Add up what one block of rows contributes to a table's gradient.
-
-    `program_id(2)` is the number of the table.
-    """
+    """Compute a partial gradient of table `program_id(2)` from one block of rows."""
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)
     slot = tl.arange(0, SIZE)
@@ -384,7 +364,6 @@ def _gated_tables(
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Sum `gate[rows] * ReLU(scale z + shift)` over each group, [groups, c]."""
     width = z.size(1)
     out = z.new_empty(len(groups), width, dtype=sum_dtype(z))
     _gate_pool[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
@@ -451,7 +430,6 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Backward pass of `gate_pool`; see `plain.gate_pool_backward`."""
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None
@@ -535,10 +513,7 @@ def _pool_to_rows(
     GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the gradient of `z`.
-
-    `sums` has the results of `_pool_sums`, added up over all blocks.
-    """
+    """Compute a tile of the gradient of `z`; `sums` has the total of `_pool_sums`."""
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

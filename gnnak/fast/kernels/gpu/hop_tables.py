@@ -1,8 +1,4 @@
-"""Tables with one row per hop, and their gradients, in Triton.
-
-The tables of a layer are tiny. One kernel computes all tables, and one kernel all
-gradients: launching a kernel for each product takes much longer than running it.
-"""
+"""Hop tables, and their gradients, in Triton: one kernel for all tables of a layer."""
 
 from collections.abc import Sequence
 
@@ -22,7 +18,6 @@ from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Compute one table for each Linear, as `plain.hop_tables` does."""
     weights, biases = linears
     size, first, last = d.size(0), weights[0].size(0), weights[-1].size(0)
     outs = [d.new_empty(size, weight.size(0)) for weight in weights]
@@ -37,7 +32,6 @@ def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
 def hop_tables_backward(
     d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
 ) -> tuple[Tensor, HopLinears]:
-    """Backward pass of `hop_tables`; see `plain.hop_tables_backward`."""
     weights, biases = linears
     grad_d = torch.empty_like(d)
     of_weights = [torch.empty_like(weight) for weight in weights]
@@ -63,7 +57,6 @@ def _grid(first: int, last: int, tables: int) -> tuple[int, int]:
 
 
 def _tile(d: Tensor) -> tuple[int, int]:
-    """Return the height and the width of a tile for all of `d`; each is at least 16."""
     return max(16, next_power_of_2(d.size(0))), max(16, next_power_of_2(d.size(1)))
 
 
@@ -93,11 +86,10 @@ def _tables(
     out_3, out_4, size, inner, first, last,
     ADDED: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute some columns of a table.
+    """Compute some columns of one table.
 
-    `ADDED` is 1 if the first Linear has no bias and no sigmoid, and 0 otherwise. The
-    first table has `first` columns, and every other table has `last` columns. `d` is
-    [size, inner].
+    The first table has `first` columns, all others have `last` columns. `ADDED` is 1 if
+    the first Linear has no bias and no sigmoid, and 0 otherwise.
     """
     which = tl.program_id(1)
     gated = which >= ADDED
@@ -130,10 +122,7 @@ def _backward(
     ADDED: tl.constexpr, TABLES: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of some rows of the weight of one Linear.
-
-    One further program computes the gradient of `d`.
-    """
+    """Compute gradients of one Linear or, if `program_id(1)` is `TABLES`, of `d`."""
     which = tl.program_id(1)
     row, h = tl.arange(0, ROWS), tl.arange(0, INNER)
     of_rows = row[:, None] * inner + h[None, :]

@@ -1,8 +1,4 @@
-"""Messages of GINE, GCN and PNA* in every rooted subgraph, and gradients, in Triton.
-
-GCN's self loops are added as a term of the sum, not as edges. PNA* is PNA (principal
-neighbourhood aggregation) with a degree embedding in place of degree scalers.
-"""
+"""Messages of GINE, GCN and PNA* (PNA with a degree embedding), in Triton."""
 
 import torch
 import triton
@@ -28,12 +24,10 @@ from gnnak.fast.kernels.records import Edges, Lifted, Moments
 from gnnak.subgraphs.groups import Groups
 
 MANY = 16
-"""Rows per program in the backward pass if all edges share one state. Every program
-computes a partial gradient of this state, so that fewer programs need less memory."""
+"""Rows per program in the backward pass if all edges share one state."""
 
 
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
-    """Compute GINE's sums of messages, as `plain.messages` does, in one kernel."""
     c, *lifting, is_lifted, out = read_states(c)
     rows, width = out.shape
     count, each = parts(rows, 1, cdiv(rows, EACH))
@@ -49,10 +43,7 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return five kernel arguments that describe `c`, and a new tensor for the output.
-
-    The arguments are `c`, `table`, `node`, `rows` and `LIFTED`, as in `load_state`.
-    """
+    """Return kernel arguments c, table, node, rows and LIFTED, and an empty output."""
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))
@@ -61,10 +52,7 @@ def read_states(
 
 @triton.jit
 def find_state(node, rows, j, live, LIFTED: tl.constexpr):
-    """Return the arguments `at` and `hop` of `load_state` for node copy `j`.
-
-    Nothing is read where `live` is False.
-    """
+    """Return the arguments `at` and `hop` of `load_state` for node copy `j`."""
     at, hop = j.to(tl.int64), j.to(tl.int64)
     if LIFTED:
         at = tl.load(node + j, mask=live, other=0).to(tl.int64)
@@ -74,11 +62,7 @@ def find_state(node, rows, j, live, LIFTED: tl.constexpr):
 
 @triton.jit
 def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
-    """Load some columns of the state of a node copy; `column` has their numbers.
-
-    If `LIFTED`, `c` has a row per node. The state is the sum of row `at` of `c` and row
-    `hop` of `table`. Otherwise, the state is row `at` of `c`.
-    """
+    """Load columns of a node copy's state: `c[at]`, plus `table[hop]` if `LIFTED`."""
     value = widened(tl.load(c + at * width + column, mask=inside, other=0.0))
     if LIFTED:
         value += widened(tl.load(table + hop * width + column, inside, 0.0))
@@ -87,10 +71,7 @@ def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
 
 @triton.jit
 def find_edge(edge, at, live, SAME: tl.constexpr):
-    """Return the edge of the graph that edge copy `at` stands for.
-
-    If all edges have the `SAME` state, the edge does not matter, and 0 is returned.
-    """
+    """Return the edge of edge copy `at`, or 0 if all edges have the `SAME` state."""
     if SAME:
         return at * 0
     return tl.load(edge + at, mask=live, other=0)
@@ -98,10 +79,7 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 
 @triton.jit
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
-    """Load some columns of the state of edge `of`; `column` has their numbers.
-
-    If all edges have the `SAME` state, return `same`, which holds this state.
-    """
+    """Load columns of the state of edge `of`; return `same` if all edges share it."""
     if SAME:
         return same
     return widened(tl.load(e + of.to(tl.int64) * width + column, inside, 0.0))
@@ -112,7 +90,6 @@ def _messages(
     c, table, node, rows, e, eps, ptr, source, edge, out, m, width, each,
     LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Triton kernel of `messages`: a program computes `each` rows of the result."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     same = widened(tl.load(e + column, mask=inside & SAME, other=0.0))
@@ -146,11 +123,7 @@ def to_copies(
     grad_eps, grad_e, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`.
-
-    Also compute what these rows contribute to the gradient of `eps` and, if all edges
-    have the `SAME` state, to the gradient of this state.
-    """
+    """Compute `each` rows of the gradient of `c`; sum up gradients of `eps` and `e`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -243,7 +216,6 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Backward pass of `messages`; see `plain.messages_backward`."""
     c, *lifting, is_lifted, grad_c = read_states(c)
     rows, width = grad_c.shape
     same = edges.by_edge is None
@@ -274,11 +246,7 @@ def _backward(
     target, edge, grad_c, grad_eps, grad_e, m, size, count, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of `c` if `program_id(2)` is 0, and of `e` if it is 1.
-
-    If all edges have the `SAME` state, every program computes rows of the gradient of
-    `c`, and a partial gradient of this state.
-    """
+    """Compute the gradient of `c`, or of `e` if `program_id(2)` is 1."""
     if SAME or tl.program_id(2) == 0:
         if tl.program_id(0) < count:
             to_copies(
@@ -299,7 +267,6 @@ PARTS = 2048
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return 1 / sqrt(degree) of each node copy, [m]; degrees include one self loop."""
     copies = len(edges.by_target)
     out = like.new_empty(copies, dtype=sum_dtype(like))
     _gcn_scale[(max(cdiv(copies, COPIES), 1),)](
@@ -311,7 +278,6 @@ def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
 def gcn_sum(
     h: Tensor, scale: Tensor, bias: Tensor | None, end: Tensor, groups: Groups
 ) -> Tensor:
-    """Compute GCN's sums over neighbours, [m, w], as `plain.gcn_sum` does."""
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
         h, scale,
@@ -387,7 +353,7 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments]:
-    """Compute `plain.pair_sum`. Returns the sums, [f, c], and column statistics."""
+    """Compute the result of `plain.pair_sum`, [f, c], and its column statistics."""
     rows, width = edges.edge.numel(), at_target.size(1)
     out, (count, steps) = at_target.new_empty(rows, width), parts(rows, SUMMED, PARTS)
     partial = out.new_empty(2, count, width, dtype=sum_dtype(out))
@@ -405,7 +371,6 @@ def pair_sum(
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Return `[mean || min || max || std]` of the rows of each group, [groups, 4c]."""
     width = message.size(1)
     out = message.new_empty(len(groups), 4 * width)
     _pna_pool[tiles(len(groups), GROUPS, width)](
@@ -417,7 +382,6 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Return the gradient of the messages in `pna_pool`, [f, c]."""
     width = message.size(1)
     out = message.new_zeros(message.shape)  # Zero for padding rows.
     _pna_to_rows[tiles(len(groups), GROUPS, width)](

@@ -1,8 +1,4 @@
-"""Matrix products and sums over the node pairs of each graph in PPGN, in Triton.
-
-In shapes, p is the number of node pairs, and w the number of channels. A pair (i, j)
-has the state X_ij, which is a row of a tensor [p, w].
-"""
+"""Products and sums over the node pairs of each graph in PPGN, in Triton."""
 
 from collections.abc import Iterator
 
@@ -26,7 +22,6 @@ from gnnak.nn.base.ppgn import NodePairs
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
-    """Return [X_ii, sum of X_ij over j != i] for each node i, [n, 2w]."""
     n, width = pairs.first.numel(), x.size(1)
     out = x.new_empty(n, 2 * width, dtype=dtype)
     _pool_pairs[tiles(n, GROUPS, width)](
@@ -37,7 +32,6 @@ def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) ->
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
-    """Return the gradient of the pair states in `pool_pairs`, [p, w]."""
     n, width = pairs.first.numel(), grad.size(1) // 2
     out = grad.new_empty(pairs.num_pairs, width)
     _pool_pairs_backward[tiles(n, GROUPS, width)](
@@ -49,12 +43,9 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Find the tile of this program: some nodes and some columns.
+    """Find the nodes and columns of this program's tile, and their masks.
 
-    The first results are the indices of the nodes and of the columns, and two masks of
-    those that exist. Then come three values per node: the row of its first pair, its
-    index in its graph, and the number of nodes of the graph. The last result is the
-    largest of these numbers of nodes.
+    Also return each node's first pair, index in its graph and size of its graph.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -117,7 +108,6 @@ STAGES = tl.constexpr(4)
 
 
 def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    """Multiply the matrices `left` and `right` of each graph and channel, [p, w]."""
     left, right = left.contiguous(), right.contiguous()
     out = torch.empty_like(left)
     _run(_pair_product, [left, right, out], pairs)
@@ -127,7 +117,6 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Backward pass of `pair_product`; see `plain.pair_product_backward`."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -166,8 +155,7 @@ def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
     """Find this program's tile: rows i, columns k and some channels of one graph.
 
-    Returns the number of nodes n of the graph; i, k and the channels; and the offsets
-    of the entries (0, 0) and (i, k) of the graph's matrix in a tensor [p, w].
+    Returns the graph's number of nodes, i, k, channels, offsets of (0, 0) and (i, k).
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]
@@ -187,9 +175,8 @@ def tile_product(
 ):  # fmt: skip
     """Return the sum over j of the entries (i, j) of `one` times (j, k) of `two`.
 
-    `one` and `two` point to the entries (0, 0) of all channels. `one_row` is the stride
-    between rows of `one`, and `one_step` between its columns; `two_column` is the
-    stride between columns of `two`, and `two_step` between its rows.
+    `one` and `two` point to entry (0, 0). Their strides are `one_row` along i,
+    `two_column` along k, and `one_step` and `two_step` along j.
     """
     total = widened(tl.zeros([SIDE, SIDE, C], dtype=one.dtype.element_ty))
     one += i.to(tl.int64) * one_row
@@ -242,7 +229,6 @@ def _pair_product_backward(
 
 
 def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    """Multiply `left` and `right`, and pool the product by `pool_pairs`, [n, 2w]."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     out = left.new_empty(n, 2 * width)
@@ -256,7 +242,6 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Backward pass of `pool_product`; see `plain.pool_product_backward`."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
@@ -279,10 +264,7 @@ def _pool_product(
     left, right, sums, out, start, position, nodes, rank, m, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the rows of `pool_product` for `GROUPS` nodes.
-
-    `sums` points to `_row_sums(right, pairs)`, and `rank` to `NodePairs.rank`.
-    """
+    """Compute `pool_product` of `GROUPS` nodes; `sums` is `_row_sums(right, pairs)`."""
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
     )
@@ -313,10 +295,7 @@ def _pool_product_backward(
     grad, left, right, sums, of_left, of_right, start, position, nodes, rank, m, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute gradients of `left` and `right` at the pairs (i, j) of `GROUPS` nodes i.
-
-    `grad` points to the gradients of all nodes; row `rank[i]` belongs to node i.
-    """
+    """Compute gradients of `left` and `right` at the pairs (i, j) of some nodes i."""
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
     )

@@ -1,9 +1,7 @@
 """Batch norm, ReLU and residual sum, their gradients, and statistics, in Triton.
 
-`_moments` computes the mean and the sum of squared deviations (m2) of every column for
-each block of rows. `_combine` merges the statistics of all blocks and computes the
-norm's scale and shift. Both kernels merge statistics with Chan's parallel algorithm.
-Unlike E[x^2] - E[x]^2, it stays precise if the mean is much larger than the deviation.
+The statistics of blocks of rows are merged with Chan's parallel algorithm. Unlike
+E[x^2] - E[x]^2, it stays precise if the mean is much larger than the deviation.
 """
 
 from typing import Any
@@ -28,18 +26,12 @@ from gnnak.fast.kernels.gpu.tiles import (
 from gnnak.fast.kernels.records import BIAS_COLUMN, Moments, NormConstants
 
 PARTS, NARROW, WARPS = 64, 4, 8
-"""Launch constants of `_combine`: blocks of rows merged at a time, columns and warps
-per program. The work is small and limited by memory latency, so it is spread over
-many programs."""
+"""Blocks of rows merged at a time, columns and warps per program, in `_combine`."""
 
 
 def norm_constants(
     h: Tensor, norm: Any, real: Tensor | None, moments: Moments | None = None
 ) -> NormConstants:
-    """Compute the `NormConstants` with which `norm` normalises `h`, [m, c].
-
-    `moments` are the column statistics of `h`. If None, they are computed first.
-    """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
     rows, width = h.shape
@@ -117,11 +109,7 @@ def _moments(
 
 @triton.jit
 def add_rows(mean, m2, seen, value, shown, new):
-    """Add a tile to the mean and m2 of the rows seen so far, by Chan's algorithm.
-
-    `seen` is the number of rows so far; the mask `shown` selects the first `new` rows
-    of the tile `value`.
-    """
+    """Add the first `new` rows of the tile `value` to mean and m2 of `seen` rows."""
     both = tl.maximum(seen + new, 1)
     of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
     off = tl.where(shown, value - of_new[None, :], 0.0)
@@ -137,10 +125,7 @@ def _combine(
     EPS: tl.constexpr, MOMENTUM: tl.constexpr, PADDED: tl.constexpr,
     TRACKED: tl.constexpr, PARTS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Merge the statistics of all blocks, and update the norm's running statistics.
-
-    `out` receives four rows: scale, shift, mean and reciprocal standard deviation.
-    """
+    """Write scale, shift, mean and rstd to `out`, [4, c]; update running statistics."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
@@ -192,7 +177,6 @@ def _combine(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Compute some rows of `norm_act`, as `plain.norm_act_at` does."""
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
     appended = len(BIAS_COLUMN) if ones else 0
@@ -217,11 +201,7 @@ def load_columns(values, column, inside):
 
 @triton.jit
 def norm_correction(value, mean, rstd, sums, column, inside, width, last):
-    """Return the correction term in the gradient of a batch norm, for one tile.
-
-    The gradient of the norm's input is scale * (gradient of its output - correction).
-    `value` is a tile of the input; `sums` points to the gradients of bias and weight.
-    """
+    """Return the part of a norm's gradient that flows through its statistics."""
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
     sum_grad = load_columns(sums, column, inside)
@@ -236,8 +216,7 @@ def normed_tile(
 ):  # fmt: skip
     """Load a tile of `h` and return `residual + ReLU(scale h + shift)` for it.
 
-    `NORMED`: apply norm and ReLU; `ADDS`: add the residual; `MASKED`: set the ReLU's
-    output to zero for padding rows. Elements outside of the tensor are zero.
+    `NORMED`: apply norm and ReLU; `ADDS`: add residual; `MASKED`: zero padding rows.
     """
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
@@ -284,7 +263,6 @@ def _normed_at(
 def norm_act(
     h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
 ) -> Tensor:
-    """Compute `residual + ReLU(norm(h))`, as `plain.norm_act` does, in one pass."""
     rows, width = h.shape
     out = (h if residual is None else residual).new_empty(rows, width)
     adds, padded = residual is not None, k.of_batch and k.real is not None
@@ -324,7 +302,6 @@ def _norm_act(
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Backward pass of `norm_act`; see `plain.norm_act_backward`."""
     sums, into = norm_grad_sums(grad, h, k, relu), h.new_empty(h.shape)
     norm_grad_rows(grad, h, k, sums, relu, into)
     return into, sums[1], sums[0]
@@ -351,11 +328,7 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Write the gradient of `h`, the input of `norm_act`, to `into`, [m, c].
-
-    `sums` is the result of `norm_grad_sums`. If `s` is not None, the output of the ReLU
-    is written to `s`.
-    """
+    """Write the gradient of `h`, [m, c], to `into`, and the ReLU's output to `s`."""
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
         grad, h, h.stride(0), *k[:4], sums,

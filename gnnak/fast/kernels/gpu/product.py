@@ -36,8 +36,7 @@ LEAST = 16
 PARTS = 2048
 """Approximate upper limit of the number of programs among which rows are divided."""
 SHARED_MEMORY = 2**17
-"""A GPU with this many bytes of shared memory per program has room for 4 pipeline
-stages."""
+"""Bytes of shared memory per program that have room for 4 pipeline stages."""
 
 
 class Tile(NamedTuple):
@@ -62,7 +61,7 @@ class Columns(NamedTuple):
     narrow: int
     """Columns of the second tile, which the last program computes if `has_narrow`."""
     has_narrow: bool
-    """Whether some columns at the end are left over for a second, narrower tile."""
+    """Whether some columns at the end are left for a second, narrower tile."""
 
 
 def cut_columns(width: int, most: int) -> Columns:
@@ -70,8 +69,6 @@ def cut_columns(width: int, most: int) -> Columns:
 
     >>> cut_columns(144, most=128)
     Columns(programs=1, wide=128, narrow=16, has_narrow=True)
-    >>> cut_columns(256, most=128)
-    Columns(programs=2, wide=128, narrow=16, has_narrow=False)
     """
     wide = min(most, max(LEAST, 2 ** (max(width, 1).bit_length() - 1)))
     programs, rest = divmod(width, wide)
@@ -92,16 +89,12 @@ def _most_stages(device: torch.device) -> int:
 
 
 def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
-    """Return `num_warps` and `num_stages` of a launch on this device."""
     stages = min(tile.stages, _most_stages(device))
     return {"num_warps": WARPS, "num_stages": stages}
 
 
 def is_separate(values: Tensor) -> bool:
-    """Return whether cuBLAS and separate kernels are faster than one fused kernel.
-
-    This holds in float32 without TF32, and in half precision for many rows.
-    """
+    """Return whether cuBLAS and separate kernels are faster than one fused kernel."""
     if not values.is_cuda or values.dtype == torch.double or _is_tf32(values):
         return False
     return values.dtype == torch.float or values.size(0) >= MANY_ROWS
@@ -113,7 +106,6 @@ def precision(values: Tensor) -> str:
 
 
 def _is_tf32(values: Tensor) -> bool:
-    """Return whether `values` is float32 and PyTorch allows TF32 for its products."""
     asked = torch.backends.cuda.matmul.fp32_precision
     return values.dtype == torch.float and asked == "tf32"
 
@@ -136,13 +128,10 @@ def multiply(
     NORMED: tl.constexpr, MASKED: tl.constexpr, HAS_NARROW: tl.constexpr,
     PRECISION: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """Compute two tiles of `s @ matrix.T`.
+    """Compute two tiles of `s @ matrix.T`, at the columns `wide` and `narrow`.
 
-    If `NORMED`, s is ReLU(scale h + shift), and otherwise h. The rows of s are computed
-    when they are loaded, and never stored. `matrix` has the dtype of `h`; the results
-    are float32 or float64. `wide` and `narrow` are the columns of the two tiles. If not
-    `HAS_NARROW`, the second tile is zero. The product sums over `depth` columns, `K` at
-    a time. `MASKED` is as in `normed_tile`.
+    s is ReLU(scale h + shift) if `NORMED`, else h. The second tile is zero unless
+    `HAS_NARROW`. The product sums over `depth` columns, `K` at a time.
     """
     kind = h.dtype.element_ty
     of_wide = widened(tl.zeros([row.shape[0], wide.shape[0]], dtype=kind))
@@ -173,21 +162,17 @@ def multiply(
 
 @triton.jit
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
-    """Return the column indices of a program's wide tile and of its narrow tile.
-
-    Only the last program computes a narrow tile. For other programs, the indices of the
-    narrow tile are all `width`, so that masks exclude them.
-    """
+    """Return the columns of a program's wide tile and of its narrow tile, if any."""
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)
     return wide, tl.where(program == programs - 1, narrow, width)
 
 
 FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
-"""Tile sizes for products with few and with many rows. With many rows, small tiles
-suffice: there are enough programs to hide memory latency."""
+"""Tile sizes for products with few and with many rows. With many rows, there are enough
+programs to hide memory latency, so small tiles suffice."""
 MANY_ROWS = 2**16
-"""`MANY` is for products with at least this many rows, and `FEW` for all others."""
+"""`MANY` is for products with at least this many rows."""
 
 
 def norm_linear(
@@ -197,11 +182,7 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute `s matrix^T + offset`, as `plain.norm_linear` does.
-
-    Returns the result, [m, c'], and its column statistics. The statistics are None if
-    `is_separate(h)`.
-    """
+    """Compute `plain.norm_linear`, and column statistics unless `is_separate(h)`."""
     if is_separate(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
@@ -236,7 +217,6 @@ def _product(
     PADDED: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     WIDE: tl.constexpr, NARROW: tl.constexpr, HAS_NARROW: tl.constexpr,
 ):  # fmt: skip
-    """Compute one block of rows of the product, and its column statistics."""
     program, programs = tl.program_id(0), tl.num_programs(0)
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)
     part, count = tl.program_id(1), tl.num_programs(1)
@@ -283,8 +263,7 @@ def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexp
 
 
 TILE = Tile(128, 64, 32, 3)
-"""Tile sizes of the product `grad @ matrix`. The tiles have few columns, which
-leaves registers for the sums over rows that the same kernel computes."""
+"""Tile sizes of `grad @ matrix`. Few columns leave registers for sums over rows."""
 
 
 def norm_linear_backward(
@@ -296,7 +275,6 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Backward pass of `norm_linear`; see `plain.norm_linear_backward`."""
     grad = grad.contiguous()
     if is_separate(h):
         grad_s = grad @ matrix.to(grad.dtype)
@@ -316,10 +294,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient of the Linear's input, [m, c], and norm gradients, [2, c].
-
-    The norm gradients are those of the bias (row 0) and of the weight (row 1).
-    """
+    """Return gradients of the Linear's input, [m, c], and of the norm, [2, c]."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)
@@ -345,10 +320,7 @@ def _product_to_rows(
     ADDS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one block of the gradient of s, and its share of the norm's gradients.
-
-    s is the input of the Linear: ReLU(scale h + shift), plus any residual.
-    """
+    """Compute a block of the Linear's input gradient; add up gradients of the norm."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width
     scale_ = load_columns(scale, column, inside)

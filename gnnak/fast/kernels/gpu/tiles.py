@@ -30,7 +30,6 @@ def cdiv(numerator: int, denominator: int) -> int:
 
 
 def next_power_of_2(number: int) -> int:
-    """Return the smallest power of two that is at least `number`, which is positive."""
     return 1 << (number - 1).bit_length()
 
 
@@ -50,11 +49,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Divide rows among several programs, about `most` at most.
-
-    Returns the number of programs, and the number of tiles that each of them computes.
-    A tile has `block` rows. If `most` is None, it is `PARTS`.
-    """
+    """Divide rows into tiles; return numbers of programs and of tiles per program."""
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
 
@@ -87,8 +82,7 @@ INDICES = {
     "target", "edge", "end", "index", "centroid", "subgraph", "real", "weight",
     "tracked", "start", "nodes", "position", "rank",
 }  # fmt: skip
-"""Pointer arguments of kernels. Their alignment varies between batches, because most of
-them point to slices of larger index tensors."""
+"""Pointer arguments whose alignment varies: slices of larger index tensors."""
 INT32 = 2**31
 """Triton passes integers below this size as 32-bit integers."""
 
@@ -96,13 +90,8 @@ INT32 = 2**31
 def for_all_sizes(kernel: Callable[..., None]) -> Any:
     """Apply `triton.jit`, without specialising on arguments that vary between batches.
 
-    By default, Triton compiles separate versions of a kernel, depending on which
-    integer arguments are 1 or divisible by 16 and which pointers are aligned to 16
-    bytes. This makes kernels faster if the argument is a number of columns or a pointer
-    to values. For the arguments named in `COUNTS` and `INDICES`, it would only cause
-    recompilation in the middle of training. So there are no separate versions for
-    these. There is one for `steps` (tiles per program) equal to 1, because Triton then
-    removes the loop over tiles.
+    Triton would recompile the kernel for integers that are 1 or divisible by 16, and
+    for aligned pointers, in the middle of training.
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     if interprets_triton():
@@ -122,7 +111,6 @@ class CachedKernel(JITFunction):
         self._versions: dict[tuple[Any, ...], Any] = {}
 
     def run(self, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
-        """Launch the kernel; if `warmup`, only compile it."""
         if warmup or len(args) != len(self._names):
             return super().run(*args, grid=grid, warmup=warmup, **options)
         device = args[0].get_device()
@@ -156,7 +144,6 @@ class CachedKernel(JITFunction):
         )
 
     def _divide(self, args: tuple[Any, ...]) -> None:
-        """Find which arguments are tensors, counts, or other numbers and constants."""
         are_tensors = [isinstance(value, Tensor) for value in args]
         places = list(enumerate(zip(are_tensors, self._names, strict=True)))
         rest = [(i, name in COUNTS) for i, (tensor, name) in places if not tensor]
@@ -179,12 +166,11 @@ def _launch(
 
 
 def _is_set(hook: Any) -> bool:
-    """Return whether a hook of Triton is set: a function, or a chain of functions."""
     return hook is not None and bool(getattr(hook, "calls", True))
 
 
 AT_ONCE, NARROW, WARPS = 128, 8, 8
-"""Launch constants of `_add_up`: rows and columns of a tile, and warps per program."""
+"""Rows and columns of a tile, and warps per program, in `_add_up`."""
 
 
 def add_up(partial: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """Reference kernels in plain PyTorch: simple, slow, and correct on every device.
 
-Every function of `gnnak.fast.kernels.gpu` has a counterpart here with the same name,
-arguments and, up to rounding, results; the tests compare the two. The docstrings of
-this package explain the arguments. Several functions share these:
+The Triton kernels in `gnnak.fast.kernels.gpu` have the same names, arguments and, up to
+rounding, results; the tests compare the two. Several functions share these arguments:
 
 - `groups` lists the rows of each group in CSR form (compressed sparse rows).
 - `k` holds the constants of a batch norm, `scale` and `shift` among them.

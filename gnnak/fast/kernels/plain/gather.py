@@ -1,4 +1,4 @@
-"""Gathers, segment sums, gated sums and tables of distances: the PyTorch reference."""
+"""Gathers, segment sums, gated sums and hop tables: the PyTorch reference."""
 
 from collections.abc import Sequence
 
@@ -17,10 +17,9 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return the states of node copies, `[x[node] || table[rows]]`, [m, c + h].
+    """Append hop embeddings `table[rows]`, [m, h], to node states `x[node]`, [m, c].
 
-    `x`, [n, c], has the states of nodes, and `table`, [t, h], the embeddings of hops.
-    If `table` is None, return `x[node]`. If `add`, return `x[node] + table[rows]`.
+    If `add`, add the embeddings instead. If `table` is None, return `x[node]`.
     """
     copies = x.index_select(0, node)
     if table is not None:
@@ -37,8 +36,7 @@ def sum_by(
 ) -> Tensor:
     """Sum the rows of each group, [groups, c].
 
-    If `entries` is a pair (index, weight), row i is `weight[i] * values[index[i]]`
-    instead of `values[i]`. The result is then a sparse matrix times `values`.
+    If `entries` is (index, weight), sum the rows `weight[i] * values[index[i]]`.
     """
     if entries is not None:
         index, weight = entries
@@ -52,16 +50,13 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table, [size, c].
-
-    `values`, [m, c], is the gradient of `table[rows]`.
-    """
+    """Return the gradient of a table, [size, c], from that of `table[rows]`, [m, c]."""
     values = values.to(dtype or values.dtype)
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """List the rows of all groups. Returns the group and the number of each row."""
+    """List all rows, group by group: return the group and the number of each row."""
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
     row = torch.arange(key.numel(), device=counts.device)
@@ -74,11 +69,7 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum `table[rows] * values` over each group of a pool, [groups, c].
-
-    There are one or two pools. `tables` has the gates of each pool, [t, c], or None for
-    a pool without gates.
-    """
+    """Sum `table[rows] * values` over each group of one or two pools, [groups, c]."""
     gated = [
         values if table is None else table.index_select(0, rows) * values
         for table in tables
@@ -94,11 +85,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradient of `values`, [m, c], and a list of gradients of the tables.
-
-    The list has one gradient per pool, [t, c], or None for a pool without gates. If
-    `centroids` is not None, its values are added to the gradients of the roots' rows.
-    """
+    """Return the gradients of `values`, plus `centroids` if any, and of the tables."""
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []
     for grad, table, pool in zip(grads, tables, pools, strict=True):
@@ -114,10 +101,7 @@ def gated_sums_backward(
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Apply each Linear to the embeddings of all hops; gates also get a sigmoid.
-
-    `d` has the embeddings, [t, h]. Returns one table for each Linear, [t, c].
-    """
+    """Apply each Linear to the embeddings `d`, [t, h], and a sigmoid to each gate."""
     weights, biases = linears
     added = len(weights) - len(biases)
     tables = [d @ weight.mT for weight in weights[:added]]

@@ -11,8 +11,7 @@ from gnnak.subgraphs.groups import Groups
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
-    Node copy i has the state c_i, and the edge has the state e_ji. If `edges.by_edge`
-    is None, all edges have the same state `e`, [1, w].
+    If `edges.by_edge` is None, all edges have the same state `e`, [1, w].
     """
     c = c.stored() if isinstance(c, Lifted) else c
     states = e if edges.by_edge is None else e.index_select(0, edges.edge)
@@ -30,10 +29,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of `c`, `e` and `eps`; the last is None if not `with_eps`.
-
-    If `more` is not None, it is added to the gradient of `c`.
-    """
+    """Return the gradients of `c` (plus `more`), of `e`, and of `eps` if `with_eps`."""
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
     grad_c, grad_e, grad_eps = vjp(grad)
@@ -42,11 +38,7 @@ def messages_backward(
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return GCN's factors d_i^(-1/2) of all node copies i, [m], in float32 or float64.
-
-    d_i is 1, for the self loop that GCN adds, plus the number of edges j -> i with
-    j != i.
-    """
+    """Return 1 / sqrt(1 + number of edges j -> i with j != i) per node copy i, [m]."""
     key, row = group_members(edges.by_target)
     dtype = torch.promote_types(like.dtype, torch.float)
     from_others = (edges.source.index_select(0, row) != key).to(dtype)
@@ -60,8 +52,7 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    `end` has the source of each edge copy. In the backward pass, `end` has the targets,
-    and `h` is the gradient of the output.
+    `end` has the source of each edge copy or, in the backward pass, the target.
     """
     key, row = group_members(groups)
     other = end.index_select(0, row)
@@ -82,12 +73,9 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
+    """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    r is the edge of the graph that the copy stands for. The sum equals a Linear of the
-    concatenated states of target, source and edge: the caller has multiplied each state
-    by its part of the Linear's weight. The second result is None; the Triton version
-    returns column statistics there.
+    This is a Linear of the three states if parts of its weight multiply the states.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
@@ -97,10 +85,7 @@ def pair_sum(
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Return `[mean || min || max || std]` of the messages of each group, [groups, 4c].
-
-    std = sqrt(variance + `LEAST`); messages, [f, c], are sorted by group.
-    """
+    """Pool messages sorted by group to `[mean || min || max || std]`, [groups, 4c]."""
     key, row = group_members(groups)
     rows, zero = message[: row.numel()], message.new_zeros(len(groups), message.size(1))
     count = groups.ptr.diff().clamp(min=1)[:, None].to(message.dtype)

@@ -45,12 +45,7 @@ def _products(
 
 
 def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Write the products of matrices of one size, [count, size, size, w], to `out`.
-
-    PyTorch's batched matrix product is slow on a CPU for small matrices. Up to size
-    `SMALL`, L R is therefore computed as a sum of outer products: column j of L times
-    row j of R, for all j. Each step handles all channels at once.
-    """
+    """Write the products of matrices of one size, [count, size, size, w], to `out`."""
     size = left.size(1)
     if size > SMALL:
         product = left.permute(0, 3, 1, 2) @ right.permute(0, 3, 1, 2)

@@ -22,9 +22,7 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    In training, mean and variance are those of the real rows. In evaluation, and if
-    there is only one real row, they are the norm's running statistics. `moments` is
-    ignored; only the Triton version reads it.
+    With one real row, use running statistics. Only the Triton version uses `moments`.
     """
     # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
@@ -52,8 +50,7 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c]; with `relu=False`, no ReLU.
 
-    With batch statistics, the ReLU's output is set to zero in padding rows, since
-    these values could otherwise grow from layer to layer.
+    In training, the ReLU's output is zero in padding rows, to keep it from growing.
     """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
@@ -65,10 +62,7 @@ def norm_act(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return only some rows of `norm_act` with ReLU; `index` has their numbers.
-
-    If `ones`, `BIAS_COLUMN` is appended to each of these rows.
-    """
+    """Return the rows `index` of `norm_act`, with `BIAS_COLUMN` appended if `ones`."""
     rows = norm_act(h, k, True, residual).index_select(0, index)
     if not ones:
         return rows
@@ -95,8 +89,7 @@ def norm_backward(
     grad_bias = sum(grad), grad_weight = sum(grad * x),
     grad_h = scale * (grad - (grad_bias + x * grad_weight) / N).
 
-    The term divided by N arises because mean and rstd depend on h. There is no such
-    term for padding rows, nor if mean and rstd are running statistics.
+    The term divided by N is left out in padding rows, and with running statistics.
     """
     normed = (h - k.mean) * k.rstd
     grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
@@ -111,10 +104,7 @@ def norm_backward(
 
 
 def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean and biased variance of the real rows, [c], and their number.
-
-    If there are no real rows, 1 is returned as their number.
-    """
+    """Return mean and variance of the real rows, [c], and their number (at least 1)."""
     h = h.to(torch.promote_types(h.dtype, torch.float))
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
@@ -149,10 +139,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of the norm's weight, of the norm's bias, and of `gate`.
-
-    The last is None if `gate` is None. The gradient of `z` is written to `into`.
-    """
+    """Return gradients of norm weight, norm bias, gate; write that of `z` to `into`."""
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
@@ -171,10 +158,7 @@ def norm_linear(
     real: Tensor | None,
     norm_act: Callable[..., Tensor] = norm_act,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset`, where s is ReLU(norm(h)), or h if `k` is None.
-
-    The second result is None; the Triton version returns column statistics there.
-    """
+    """Return `s matrix^T + offset`, where s is ReLU(norm(h)), or h if `k` is None."""
     rows = h if k is None else norm_act(h, k, True, None)
     offset = None if offset is None else offset.to(h.dtype)
     return linear(rows, matrix.to(h.dtype), offset), None
@@ -191,9 +175,9 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return four gradients: of the norm's weight and bias, of s, and of `matrix`.
 
-    s is the input of the Linear: ReLU(norm(h)), plus a residual if there is one.
-    Without a residual, the argument `s` is None. The roots' rows of s get a further
-    gradient, `more`. The gradient of `h` is written to `into`, which may be `h`.
+    s, the Linear's input, is ReLU(norm(h)) if the argument `s` is None. Unless None,
+    `more` is added to the gradient of the roots' rows of s. The gradient of `h` is
+    written to `into`, which may be `h`.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix.to(grad.dtype)
