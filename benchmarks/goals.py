@@ -49,6 +49,11 @@ class Row:
         model = self.settings.get("model.name")
         return change(load_experiment(self.experiment).config_for(model), self.settings)
 
+    @property
+    def key(self) -> tuple[str, bool]:
+        """The key of the row's records: the cell, and whether it is recomputed."""
+        return self.config.cell(), self.recompute
+
 
 def _zinc_drop(min_coverage: int) -> Row:
     return Row(
@@ -124,6 +129,14 @@ _ROWS: dict[str, Row] = {
         bf16="45 s",
         graphs=256,
         epochs=2,
+    ),
+    "cifar-pna-recompute": Row(
+        "CIFAR10 (2 hops), PNA*-AK+, recomputed",
+        "cifar10",
+        {"model.name": "pna*-ak+"},
+        published="out of memory",
+        graphs=256,
+        epochs=2,
         recompute=True,
     ),
     "pattern-pna": Row(
@@ -194,14 +207,14 @@ def lines(records: Iterable[Record]) -> list[list[str]]:
             first.
     """
     newest = {
-        record["cell"]: record
+        (record["cell"], record["recompute"]): record
         for record in records
         if record["kind"] == "bench"
         and record["accelerator"] == "cuda"
         and record["fast"]
     }
     return [
-        [row.title, row.published, row.goal, *_ours(newest.get(row.config.cell()))]
+        [row.title, row.published, row.goal, *_ours(newest.get(row.key))]
         for row in ROWS.values()
     ]
 
@@ -251,27 +264,58 @@ def _thousands(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ")
 
 
-def kernel_lines(records: list[Record], names: tuple[str, ...]) -> list[list[str]]:
-    """Return table lines with the slowest GPU kernels of a training step.
+BANDWIDTH = 4.8
+"""Terabytes per second that the memory of an H200 can read or write."""
+
+
+def traffic_lines(records: list[Record]) -> list[list[str]]:
+    """Return table lines with the bytes of one training step of each row.
 
     Args:
-        records: JSON records of `benchmarks.gpu`, oldest first. Those of `gnnak bench
-            --record`, in the same file, belong to no row and are ignored.
+        records: JSON records of `benchmarks.traffic`, oldest first.
+    """
+    newest = {record["row"]: record for record in records}
+    lines = []
+    for name in [name for name in ROWS if name in newest]:
+        record = newest[name]
+        gigabytes, milliseconds = (
+            record[key] / 1000 for key in ("megabytes", "microseconds")
+        )
+        least = gigabytes * record["steps_an_epoch"] / BANDWIDTH / 1000
+        of_kernels = milliseconds * record["steps_an_epoch"] / 1000
+        lines.append(
+            [
+                ROWS[name].title,
+                f"{milliseconds:.2f} ms",
+                f"{gigabytes:.2f} GB",
+                f"{gigabytes / milliseconds:.1f} TB/s",
+                f"{_figure(of_kernels)} s",
+                f"{_figure(least)} s",
+                ROWS[name].goal.split(",")[0],
+            ]
+        )
+    return lines
+
+
+def operation_lines(records: list[Record], names: tuple[str, ...]) -> list[list[str]]:
+    """Return table lines with the slowest operations of one training step.
+
+    Args:
+        records: JSON records of `benchmarks.traffic`, oldest first.
         names: Names of the rows in `ROWS` whose newest records are used.
     """
-    newest = {r.get("row"): r["kernels"] for r in records if r["fast"] and r["kernels"]}
-    lines = []
-    for name in names:
-        found = newest.get(name, {"top": []})
-        for kernel in found["top"]:
-            share = kernel["microseconds"] / found["microseconds"]
-            lines.append(
-                [
-                    ROWS[name].title,
-                    f"`{kernel['name']}`",
-                    f"{kernel['calls']:.0f}",
-                    f"{kernel['microseconds'] / 1000:.2f} ms",
-                    f"{share:.0%}",
-                ]
-            )
-    return lines
+    newest = {record["row"]: record for record in records}
+    return [
+        [
+            ROWS[name].title,
+            f"`{operation['name'].removeprefix('aten::')}`",
+            f"{operation['calls']}",
+            f"{operation['microseconds'] / 1000:.2f} ms",
+            f"{operation['megabytes'] / 1000:.2f} GB",
+            f"{operation['megabytes'] / operation['microseconds']:.1f} TB/s",
+            f"{operation['microseconds'] / newest[name]['microseconds']:.0%}",
+        ]
+        for name in names
+        if name in newest
+        for operation in newest[name]["operations"][:8]
+    ]

@@ -82,12 +82,21 @@ def cpu() -> str:
     return markdown([*header, "epoch of 10 000 molecules"], rows)
 
 
-def kernels() -> str:
-    """Render the slowest kernels of a training step of GIN-AK+ on a GPU."""
-    records = read_records(RESULTS / "bench.jsonl")
-    rows = goals.kernel_lines(records, ("zinc-ak", "cifar-ak"))
-    header = ["one step of", "kernel", "calls", "time", "share of all kernels"]
-    return markdown(header, rows)
+def traffic() -> str:
+    """Render the bytes that a training step moves on a GPU."""
+    records = read_records(RESULTS / "traffic.jsonl")
+    header = ["one step of", "kernels", "bytes", "bytes / time"]
+    header += ["kernels of an epoch", "bytes of an epoch at 4.8 TB/s", "goal"]
+    return markdown(header, goals.traffic_lines(records))
+
+
+def operations() -> str:
+    """Render the slowest operations of a training step and the bytes they move."""
+    records = read_records(RESULTS / "traffic.jsonl")
+    names = ("zinc-ak-bf16", "zinc-sswl-bf16", "cifar-ak-bf16", "cifar-pna-bf16")
+    header = ["one step of", "operation", "calls", "time", "bytes"]
+    header += ["bytes / time", "share of the time"]
+    return markdown(header, goals.operation_lines(records, names))
 
 
 def agreement() -> str:
@@ -194,7 +203,8 @@ TABLES: dict[str, Callable[[], str]] = {
         bench,
         bench_short,
         cpu,
-        kernels,
+        traffic,
+        operations,
         precision_scores,
         agreement,
         drop_short,

@@ -1,27 +1,32 @@
-"""Measure the bytes that each GPU kernel of a training step moves, with Nsight Compute.
+"""Count the bytes that each operation of a training step reads and writes on a GPU.
 
 For each row of `benchmarks.goals`, one training step that is not captured as a CUDA
-graph runs under `ncu`. A record has the launches, the time and the bytes of device
-memory of each kernel, and the share of its peak rate that the busiest of device memory,
-L2 cache, L1 cache and arithmetic units reaches. Run
+graph is profiled. Triton kernels are counted by kernel; all other kernels are counted
+by the PyTorch operation that launches them. Every input and every output of a launch
+counts once and whole, although a kernel may read rows repeatedly or in part. So the
+bytes divided by the bandwidth of the memory are about the time that a launch needs if
+it only waits for memory. Run
 
     python -m benchmarks.traffic [--rows zinc-ak,cifar-ak] [--out FILE]
 """
 
 import argparse
-import csv
 import math
-import subprocess
-import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+from torch.autograd import DeviceType
+from torch.profiler import profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from benchmarks.goals import ROWS
 from benchmarks.gpu_data import SIZES, full_size
@@ -32,7 +37,6 @@ from gnnak.training.measure.bench import (
     PhaseTimes,
     Stopwatch,
     run_step,
-    short_name,
     short_run,
 )
 from gnnak.training.module import GraphTask
@@ -53,24 +57,68 @@ DEFAULT = (
 )
 BATCHES = 3
 """Number of training batches of a row; each has the batch size of the experiment."""
-MARKER = "lgamma"
-"""Part of the name of a kernel that networks do not use; it runs before each step."""
-READ, WRITTEN, TIME = (
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    "gpu__time_duration.sum",
-)
-RATES = {
-    "device memory": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "L2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "L1": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
-    "arithmetic": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-}
-TOP = 8
+
+
+class Traffic(TorchDispatchMode):
+    """Counts launches and bytes of PyTorch operations and Triton kernels, by name."""
+
+    def __init__(self, device: str = "cuda") -> None:
+        super().__init__()
+        self.device = device
+        self.calls: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket._qualified_op_name
+        if not func.is_view and "empty" not in name:
+            self.count(name, tree_leaves((args, kwargs, out)))
+        return out
+
+    def count(self, name: str, values: list[Any]) -> None:
+        moved = sum(_bytes(value) for value in values if self._is_on_device(value))
+        if moved:
+            self.calls[name] += 1
+            self.bytes[name] += moved
+
+    def _is_on_device(self, value: Any) -> bool:
+        return isinstance(value, Tensor) and value.device.type == self.device
+
+    @contextmanager
+    def triton_kernels(self) -> Iterator[set[str]]:
+        """Also count Triton kernels; yield the set of the names of launched kernels."""
+        from gnnak.fast.kernels.gpu.tiles import CachedKernel
+
+        names: set[str] = set()
+        run = CachedKernel.run
+
+        def count_and_run(kernel: Any, *args: Any, **options: Any) -> Any:
+            names.add(kernel.fn.__name__)
+            self.count(kernel.fn.__name__, [*args])
+            return run(kernel, *args, **options)
+
+        CachedKernel.run = count_and_run
+        try:
+            yield names
+        finally:
+            CachedKernel.run = run
+
+
+def _bytes(value: Tensor) -> int:
+    """Return the bytes of the distinct elements of a tensor, which may be expanded."""
+    sides = zip(value.shape, value.stride(), strict=True)
+    return value.element_size() * math.prod(n for n, stride in sides if stride)
 
 
 class ProfiledStep(PhaseTimes):
-    """Callback that runs one more training step, with the CUDA profiler switched on."""
+    """Callback that profiles one more training step after the training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[dict[str, Any]] = []
+        """Calls, microseconds and megabytes of each operation, slowest first."""
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         assert isinstance(module, GraphTask)
@@ -79,100 +127,60 @@ class ProfiledStep(PhaseTimes):
         items = list(islice(data.train_dataloader(), WARM_UP + 1))
         for item in items[:-1]:
             run_step(trainer, module, item, {})
+        traffic = Traffic()
         with prefetching_paused():
-            torch.cuda.synchronize()
-            torch.cuda.profiler.start()
-            torch.lgamma(torch.ones(3, device=trainer.strategy.root_device))
-            run_step(trainer, module, items[-1], {})
-            torch.cuda.synchronize()
-            torch.cuda.profiler.stop()
+            with traffic, traffic.triton_kernels() as kernels:
+                run_step(trainer, module, items[-1], {})
+            with profile(acc_events=True) as profiled:
+                run_step(trainer, module, items[-1], {})
+        taken = microseconds(profiled.key_averages(), kernels)
+        self.operations = summary(traffic, taken)
 
 
-def run_rows(names: Iterable[str]) -> None:
-    """Run one profiled step of each row; this is the program that `ncu` starts."""
-    for name in names:
-        row = ROWS[name]
-        dataset, config = full_size(row.experiment), row.config
-        whole = choose_parts(dataset, config.data.protocol, config.data.fold)
-        graphs = BATCHES * (config.train.batch_size or 1)
-        parts = replace(whole, train=whole.train[:graphs])
-        machine = Machine("gpu", recompute=row.recompute)
-        meters = Meters(Stopwatch(0, 1), ProfiledStep())
-        short_run(config, dataset, parts, machine, meters)
-        print(f"profiled {name}", flush=True)
+def microseconds(events: Any, kernels: set[str]) -> Counter[str]:
+    """Return the kernel time of each Triton kernel and each PyTorch operation."""
+    taken: Counter[str] = Counter()
+    for event in events:
+        on_device = event.device_type == DeviceType.CUDA
+        if event.key in kernels if on_device else event.key.startswith("aten::"):
+            taken[event.key] += event.self_device_time_total
+    return taken
 
 
-def steps_of(lines: Iterable[str]) -> Iterator[list[dict[str, str]]]:
-    """Split the CSV output of `ncu` into the kernels of each profiled step."""
-    table = csv.DictReader(line for line in lines if line.startswith('"'))
-    step: list[dict[str, str]] | None = None
-    for kernel in table:
-        if not kernel["ID"]:
-            continue  # the line with the units
-        if MARKER in kernel["Kernel Name"]:
-            if step is not None:
-                yield step
-            step = []
-        elif step is not None:
-            step.append(kernel)
-    if step is not None:
-        yield step
-
-
-def number(kernel: dict[str, str], metric: str) -> float:
-    return float(kernel[metric].replace(",", "") or "nan")
-
-
-def summary(step: list[dict[str, str]]) -> Record:
-    """Sum launches, microseconds and megabytes per kernel name; slowest name first."""
-    groups = defaultdict(list)
-    for kernel in step:
-        groups[short_name(kernel["Kernel Name"])].append(kernel)
-    kernels = []
-    for name, launches in groups.items():
-        taken = [number(kernel, TIME) / 1e3 for kernel in launches]
-        moved = [number(k, READ) + number(k, WRITTEN) for k in launches]
-        rates = {
-            unit: sum(t * number(k, m) for t, k in zip(taken, launches, strict=True))
-            / sum(taken)
-            for unit, m in RATES.items()
+def summary(traffic: Traffic, taken: Counter[str]) -> list[dict[str, Any]]:
+    """Join bytes and times by name, slowest first."""
+    return [
+        {
+            "name": name,
+            "calls": traffic.calls[name],
+            "microseconds": six_digits(taken[name]),
+            "megabytes": six_digits(traffic.bytes[name] / 1e6),
         }
-        kernels.append(
-            {
-                "name": name,
-                "calls": len(launches),
-                "microseconds": six_digits(sum(taken)),
-                "megabytes": six_digits(sum(moved) / 1e6),
-                "percent_of_peak": {u: round(r, 1) for u, r in rates.items()},
-            }
-        )
-    kernels.sort(key=lambda kernel: -kernel["microseconds"])
-    total = {key: sum(k[key] for k in kernels) for key in ("microseconds", "megabytes")}
-    return {"calls": len(step), **total, "kernels": kernels}
+        for name in sorted({*taken, *traffic.bytes}, key=lambda name: -taken[name])
+        if taken[name] or traffic.bytes[name]
+    ]
 
 
-def measure(names: list[str]) -> Iterator[Record]:
-    """Profile one step of each row in one program under `ncu`; yield the records."""
-    metrics = ",".join([READ, WRITTEN, TIME, *RATES.values()])
-    with TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
-        command = ["ncu", "--profile-from-start", "off", "--clock-control", "none"]
-        command += ["--cache-control", "none", "--csv", "--page", "raw"]
-        command += ["--print-units", "base", "--metrics", metrics]
-        command += ["--log-file", str(log), sys.executable, "-m", "benchmarks.traffic"]
-        subprocess.run([*command, "--run", "--rows", ",".join(names)], check=False)
-        steps = list(steps_of(log.read_text().splitlines()))
-    for name, step in zip(names, steps, strict=False):
-        row = ROWS[name]
-        graphs, size = SIZES[row.experiment][0], row.config.train.batch_size or 1
-        yield {
-            "kind": "traffic",
-            "row": name,
-            "cell": row.config.cell(),
-            "steps_an_epoch": math.ceil(graphs / size),
-            **summary(step),
-            **environment(torch.device("cuda")),
-        }
+def measure(name: str) -> Record:
+    """Profile a training step of a row; return its record."""
+    row = ROWS[name]
+    dataset, config = full_size(row.experiment), row.config
+    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
+    size = config.train.batch_size or 1
+    parts = replace(whole, train=whole.train[: BATCHES * size])
+    machine, step = Machine("gpu", recompute=row.recompute), ProfiledStep()
+    short_run(config, dataset, parts, machine, Meters(Stopwatch(0, 1), step))
+    keys = ("calls", "microseconds", "megabytes")
+    return {
+        "kind": "traffic",
+        "row": name,
+        "cell": config.cell(),
+        "recompute": row.recompute,
+        "steps_an_epoch": math.ceil(SIZES[row.experiment][0] / size),
+        **{key: sum(operation[key] for operation in step.operations) for key in keys},
+        "operations": step.operations,
+        **environment(torch.device("cuda")),
+    }
 
 
 def main() -> None:
@@ -180,17 +188,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default=",".join(DEFAULT), help="rows, with commas")
     parser.add_argument("--out", type=Path, default=RESULTS, help="file of records")
-    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = options.rows.split(",")
     if unknown := set(names) - set(ROWS):
         parser.error(f"unknown rows {', '.join(sorted(unknown))}; known: {list(ROWS)}")
-    if options.run:
-        run_rows(names)
-        return
-    for record in measure(names):
+    for name in names:
+        record = measure(name)
         append_record(options.out, record)
-        print(record["row"], record["microseconds"], record["megabytes"])
+        milliseconds, gigabytes = (
+            record[key] / 1000 for key in ("microseconds", "megabytes")
+        )
+        print(f"{name:16} {milliseconds:8.2f} ms {gigabytes:8.2f} GB", flush=True)
 
 
 if __name__ == "__main__":

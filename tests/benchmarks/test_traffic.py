@@ -1,42 +1,53 @@
-from benchmarks.traffic import RATES, READ, TIME, WRITTEN, steps_of, summary
+from collections import Counter
+from types import SimpleNamespace
 
-COLUMNS = ["ID", "Kernel Name", READ, WRITTEN, TIME, *RATES.values()]
-KERNELS = [
-    ["", "", "byte", "byte", "ns", "%", "%", "%", "%"],
-    ["0", "void lgamma_kernel(float*)", "1", "1", "1", "0", "0", "0", "0"],
-    ["1", "_messages", "3,000,000", "1000000", "2000", "80", "40", "20", "10"],
-    ["2", "void at::native::fill<4>(int)", "0", "500000", "1000", "5", "5", "5", "5"],
-    ["3", "_messages", "1000000", "1000000", "6000", "40", "40", "20", "30"],
-    ["4", "void lgamma_kernel(float*)", "1", "1", "1", "0", "0", "0", "0"],
-    ["5", "_pool", "7", "0", "500", "1", "1", "1", "1"],
-]
+import torch
+from torch import nn
+from torch.autograd import DeviceType
+
+from benchmarks.traffic import Traffic, microseconds, summary
 
 
-def written() -> list[str]:
-    rows = [",".join(f'"{cell}"' for cell in row) for row in [COLUMNS, *KERNELS]]
-    return ["==PROF== Connected to process 7", *rows]
+def test_traffic_counts_inputs_and_outputs_once_and_views_never():
+    with Traffic("cpu") as traffic:
+        a, b = torch.rand(2, 3), torch.rand(3, 5)
+        (a @ b.t().t()).relu_()
+    assert traffic.calls["aten::mm"] == traffic.calls["aten::relu_"] == 1
+    assert traffic.bytes["aten::mm"] == 4 * (6 + 15 + 10)
+    assert traffic.bytes["aten::relu_"] == 4 * (10 + 10)
+    assert "aten::t" not in traffic.bytes
 
 
-def test_steps_begin_after_a_marker():
-    steps = [[k["Kernel Name"] for k in step] for step in steps_of(written())]
-    assert steps[0] == ["_messages", "void at::native::fill<4>(int)", "_messages"]
-    assert steps[1] == ["_pool"]
+def test_traffic_counts_an_expanded_tensor_by_its_distinct_elements():
+    row, other = torch.rand(1, 4).expand(100, 4), torch.rand(100, 4)
+    with Traffic("cpu") as traffic:
+        torch.add(row, other)
+    assert traffic.bytes["aten::add"] == 4 * (4 + 400 + 400)
 
 
-def test_summary_adds_launches_and_weights_rates_by_time():
-    first = summary(next(steps_of(written())))
-    assert (first["calls"], first["microseconds"], first["megabytes"]) == (3, 9.0, 6.5)
-    messages, fill = first["kernels"]
-    assert fill["name"] == "fill<4>"
-    assert messages == {
-        "name": "_messages",
-        "calls": 2,
-        "microseconds": 8.0,
-        "megabytes": 6.0,
-        "percent_of_peak": {
-            "device memory": 50.0,
-            "L2": 40.0,
-            "L1": 20.0,
-            "arithmetic": 25.0,
-        },
-    }
+def test_traffic_counts_the_backward_pass():
+    layer = nn.Linear(3, 2, bias=False)
+    with Traffic("cpu") as traffic:
+        layer(torch.rand(7, 3)).sum().backward()
+    assert traffic.calls["aten::mm"] == 2
+
+
+def test_microseconds_are_of_triton_kernels_and_of_pytorch_operations():
+    def event(key: str, device: DeviceType, taken: float) -> SimpleNamespace:
+        return SimpleNamespace(
+            key=key, device_type=device, self_device_time_total=taken
+        )
+
+    events = [
+        event("_messages", DeviceType.CUDA, 5.0),
+        event("sm90_gemm", DeviceType.CUDA, 3.0),
+        event("aten::mm", DeviceType.CPU, 3.0),
+        event("cudaLaunchKernel", DeviceType.CPU, 9.0),
+    ]
+    taken = microseconds(events, {"_messages"})
+    assert taken == Counter({"_messages": 5.0, "aten::mm": 3.0})
+    traffic = Traffic()
+    traffic.calls["_messages"], traffic.bytes["_messages"] = 2, 4_000_000
+    slow = {"name": "_messages", "calls": 2, "microseconds": 5.0, "megabytes": 4.0}
+    other = {"name": "aten::mm", "calls": 0, "microseconds": 3.0, "megabytes": 0.0}
+    assert summary(traffic, taken) == [slow, other]
