@@ -1,8 +1,5 @@
 """Choose between plain PyTorch and faster implementations of the same operations.
 
-A function with the decorator `operation` is written in plain PyTorch. A `Backend` maps
-names of operations to faster implementations. An implementation returns
-`NotImplemented` for arguments that it does not support; then the plain function runs.
 `gnnak.fast` has a backend for machines with a GPU, and one for machines without.
 """
 
@@ -19,10 +16,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Backend:
-    """A named set of faster implementations, which replace functions in plain PyTorch.
-
-    Only functions with the decorator `operation` can be replaced.
-    """
+    """A named set of faster implementations for functions decorated by `operation`."""
 
     name: str
     """Shown by `repr` and stored in the JSON record of a run."""
@@ -45,10 +39,7 @@ def current_backend() -> Backend:
 
 @contextmanager
 def use_backend(backend: Backend | None) -> Iterator[None]:
-    """Context manager: use a backend within the `with` block, in this thread only.
-
-    Args:
-        backend: The backend to use. If None, the default backend is used.
+    """Context manager: use a backend, or the default for None, in this thread only.
 
     >>> with use_backend(PLAIN):
     ...     current_backend()
@@ -62,18 +53,12 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 
 def default_backend() -> Backend:
-    """Return the backend that `set_default_backend` chose for this machine.
-
-    The result is `PLAIN` if that function was not called.
-    """
+    """Return the backend that `set_default_backend` chose, else `PLAIN`."""
     return _default.find()
 
 
 def set_default_backend(find: Callable[[], Backend]) -> None:
-    """Set the function that finds the default backend.
-
-    `find` is called once, when the default backend is needed for the first time.
-    """
+    """Set the function that finds the default backend, called once at first use."""
     _default.find = cache(find)
 
 
@@ -87,15 +72,8 @@ _default = _Default()
 def operation(plain: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function or method so that the current backend can replace it.
 
-    Code compiled by `torch.compile` always calls the plain function.
-
-    Args:
-        plain: The implementation in plain PyTorch. Its `__name__` is the name of the
-            operation in `Backend.implementations`.
-
-    Returns:
-        A function that calls the current backend's implementation if there is one and
-        it supports the arguments. Otherwise, the function calls `plain`.
+    `Backend.implementations` names it by its `__name__`. Code compiled by
+    `torch.compile` always calls the plain function.
 
     >>> @operation
     ... def double(x: int) -> int:

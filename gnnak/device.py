@@ -32,11 +32,7 @@ def own_streams(device: torch.device) -> OwnStreams:
 
 @contextmanager
 def on_capture_stream(device: torch.device) -> Iterator[None]:
-    """Context manager: make a GPU's capture stream the current stream.
-
-    Before the block, the capture stream waits for the current stream. After the block,
-    the current stream waits for the capture stream. On a CPU, this does nothing.
-    """
+    """Context manager: run on a GPU's capture stream, in order with the current one."""
     if device.type != "cuda":
         yield
         return
@@ -63,11 +59,10 @@ CLEAR = Path("/proc/self/clear_refs")
 """Linux resets the peak memory of this process if "5" is written to this file."""
 
 _graph_pool_bytes: dict[int, int] = {}
-"""For each GPU index, the bytes that CUDA graphs use but PyTorch's peak counter
-misses."""
+"""For each GPU, bytes that CUDA graphs use but PyTorch's peak counter misses."""
 _earlier_peak: dict[int, int] = {}
-"""For each GPU index, the largest peak in bytes before the last reset of PyTorch's peak
-counter. `reset_peak` sets it to 0."""
+"""For each GPU, the largest peak in bytes before the last reset of PyTorch's counter.
+`reset_peak` sets it to 0."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
@@ -82,9 +77,8 @@ def reset_peak(device: torch.device | str = "cpu") -> None:
 def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
-    On a GPU, this is the memory allocated by PyTorch, including the pools of captured
-    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it.
-    The result is None for a CPU on other systems than Linux.
+    On a GPU: memory allocated by PyTorch, with CUDA graphs. On a CPU: resident memory
+    of the process; None unless on Linux.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -105,10 +99,7 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: measure by how many bytes a GPU's memory use grows in the block.
-
-    It yields a list, to which the number is appended at the end of the block.
-    """
+    """Context manager: yield a list that gets the growth of GPU memory, in bytes."""
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)
@@ -138,10 +129,7 @@ def _restart_counter(index: int, earlier_peak: int) -> None:
 
 
 def _measure_graph_pools(index: int) -> int:
-    """Return the bytes of a GPU that are reserved for CUDA graphs but not allocated.
-
-    PyTorch's peak counter counts only allocated memory, so it misses these bytes.
-    """
+    """Return a GPU's bytes that are reserved for CUDA graphs but not allocated."""
     return sum(
         segment["total_size"] - segment["allocated_size"]
         for segment in torch.cuda.memory_snapshot()

@@ -99,12 +99,12 @@ def check_known(
 ) -> None:
     """Raise `OptionError` unless `name` is known; the message suggests a similar name.
 
-    In the message, the text `of` follows the name, and `more` follows the known names.
+    In the message, `of` follows the name, and `more` the known names.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
     gnnak.errors.OptionError: there is no data set 'zink'; did you mean 'zinc'? \
-Known: exp, zinc.
+    Known: exp, zinc.
     """
     names = tuple(known)
     if name in names:
@@ -138,10 +138,7 @@ def check_no_list(flag: str, name: str, known: Iterable[str]) -> None:
 def unknown_model(
     name: str, known: Iterable[str], bases: Iterable[str], members: Iterable[str]
 ) -> OptionError:
-    """Return the error for the name of an unknown model, which suggests a known one.
-
-    `bases` are the base GNNs, and `members` the subgraph GNNs other than GNN-AK.
-    """
+    """Return the error for an unknown model, with base GNNs and other subgraph GNNs."""
     near = difflib.get_close_matches(name, known, n=1)
     if name in members:  # without a base GNN, all of which are equally close
         near = [f"{name}-gin"]

@@ -50,11 +50,9 @@ def read_or_make(
     seeded: bool = False,
     required: Sequence[str] = (),
 ) -> tuple[GraphFile, str]:
-    """Read a data file if it exists, else create the graphs and cache them on disk.
+    """Read the data file, else make the graphs and cache them; also name their source.
 
-    `make` creates the graphs, with one direction of each edge. If `seeded`, the user's
-    seed changes the graphs, and the file is used for seed 0 only. Returns the graphs
-    and a text that names their source.
+    If `seeded`, the data file has the graphs of seed 0 only.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -142,10 +140,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` if a file's features do not fit the data set's features.
-
-    The file may have fewer categories.
-    """
+    """Raise `FileFormatError` unless a file's features fit; fewer categories do fit."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

@@ -45,8 +45,7 @@ def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path |
 
 
 VERSION = 2
-"""Part of the names of cache files. A release that generates different graphs increases
-the version, so that old cache files are ignored."""
+"""Part of the names of cache files; increase it when generated graphs change."""
 
 Progress = Callable[[int, int], None]
 """Progress callback, called as `progress(done, total)`."""
@@ -67,7 +66,8 @@ class Request:
     data_dir: str | None = None
     """Folder that is searched for data files before `GNNAK_DATA` and the cache."""
     progress: Progress = no_progress
-    """Called as `progress(done, total)` while graphs or edges are computed."""
+    """Called as `progress(done, total)` while graphs are generated or edges are
+    computed."""
 
 
 def cached_path(name: str, *options: object) -> Path:

@@ -13,16 +13,16 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""Name of the attribute in which a padded PyG batch stores its `RealCounts`. It is not
-a PyG field, so it cannot clash with a user's field."""
+"""Attribute of a padded PyG batch with its `RealCounts`; it is no PyG field, so that it
+cannot clash with a user's field."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealCounts:
-    """The numbers of graphs, nodes, edges and so on of a batch that are not padding.
+    """The numbers of graphs, nodes and so on of a batch without its padding.
 
-    In every tensor of a padded batch, the real rows come first, then the padding rows.
-    Padding edges join padding nodes, and padding subgraphs contain only padding nodes.
+    In every tensor, real rows come first. Padding edges join padding nodes, and padding
+    subgraphs contain only padding nodes.
     """
 
     counts: Tensor
@@ -61,7 +61,7 @@ class RealCounts:
     def to(
         self, device: torch.device | str | int, non_blocking: bool = False
     ) -> RealCounts:
-        """Return these counts on another device; arguments are those of `Tensor.to`."""
+        """Return these counts on another device; arguments as in `Tensor.to`."""
         return RealCounts(self.counts.to(device, non_blocking=non_blocking))
 
 

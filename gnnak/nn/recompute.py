@@ -15,11 +15,10 @@ from gnnak.nn.norm import current_real_rows, real_rows
 def recomputed(
     module: nn.Module, *arguments: Any, function: Callable[..., Any] | None = None
 ) -> Any:
-    """Call a module without saving its activations; the backward pass recomputes them.
+    """Call a module, or `function`, a part of it; recompute activations in backward.
 
-    If `function` is not None, it is called instead of the module; it computes a part of
-    the module. The recomputation uses the same dropout masks as the first pass, and
-    does not update running statistics.
+    The recomputation uses the same dropout masks, and does not update running
+    statistics.
     """
     again = SecondPass(module)
     return checkpoint(
@@ -33,9 +32,8 @@ def recomputed(
 class SecondPass:
     """Context manager for the recomputation of a module in the backward pass.
 
-    The recomputation may run in another thread, and it runs after the `with` blocks
-    around the forward pass have ended. So this class sets the backend and the numbers
-    of real rows again. It also freezes the running statistics of BatchNorms.
+    It may run in another thread, after the `with` blocks of the forward pass. So this
+    sets backend and real rows again, and freezes the running statistics of BatchNorms.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -55,11 +55,7 @@ class LazySlices(Sequence[RootedSubgraphs]):
 
 
 class Stream(LazySlices):
-    """Slices of about `max_copies` node copies; `stream[i]` extracts slice i.
-
-    Only upper bounds of the subgraphs' sizes are known before, so slices may be smaller
-    than this.
-    """
+    """Slices of at most `max_copies` node copies; `stream[i]` extracts slice i."""
 
     def __init__(
         self, extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
@@ -96,10 +92,9 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedSubgraphs(RootedSubgraphs):
-    """The rooted subgraphs of all nodes, with only one slice in memory at a time.
+    """Rooted subgraphs of all nodes, of which only one slice at a time is in memory.
 
-    The tensors of node copies and edge copies are empty. GNN-AK layers encode the
-    slices one after the other.
+    The tensors of node copies and edge copies are empty.
     """
 
     parts: Sequence[RootedSubgraphs] = field(default=())

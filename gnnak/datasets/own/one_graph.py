@@ -19,11 +19,7 @@ from gnnak.graphs.readers.rows import GraphRows, refuse_nodes
 def targets_and_split(
     own: OwnData, rows: GraphRows, given: Any, seed: int
 ) -> tuple[Targets, Tensor]:
-    """Return the targets of the nodes of one graph, and the split of the nodes.
-
-    The split is [n], or [folds, n] with folds. It is -1 for nodes that are in no part
-    or have no known target. The targets of these nodes have no meaning.
-    """
+    """Return the targets of nodes, and the split, [n] or [folds, n]; -1 is unused."""
     columns, _ = find_columns(own, rows, None)
     refuse_features(rows, columns)
     split = _known_split(own, rows, given)
@@ -45,10 +41,7 @@ def targets_and_split(
 
 
 def nodes_for_test(rows: GraphRows, fold: int | None) -> Tensor | None:
-    """Return a mask of the test nodes of one graph, [n]; None if there are none.
-
-    If the graph has several splits, `fold` is the number of the split to use.
-    """
+    """Return the mask of test nodes, [n], in split number `fold`; None without any."""
     split = rows.split
     if split is not None and split.dim() == 2:
         split = split[fold] if fold is not None and fold < len(split) else None

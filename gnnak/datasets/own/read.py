@@ -168,10 +168,7 @@ def is_path(text: str) -> bool:
 
 
 def is_one_graph(data: Any) -> bool:
-    """Return whether data, in any form that `as_rows` takes, are a single graph.
-
-    The result is False for data that cannot be read.
-    """
+    """Return whether data for `as_rows` are one graph; False if they cannot be read."""
     with suppress(GnnakError):
         if isinstance(data, GraphStore):
             return len(data) == 1
@@ -192,7 +189,7 @@ OTHERS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), SHEET),
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", "give")),
 }
-"""Maps the suffix of an unsupported file to its kind, and to advice for the message."""
+"""Maps suffixes of unsupported files to the kind of file and advice for the message."""
 LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".pt": read_pyg,
     ".pth": read_pyg,

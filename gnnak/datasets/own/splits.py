@@ -25,14 +25,7 @@ PART_NAMES = {
 
 
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
-    """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
-
-    `strata`, [g], has the class of each graph. If it is given, the graphs of every
-    class are split in these shares.
-
-    >>> random_split(10, seed=0).bincount().tolist()
-    [8, 1, 1]
-    """
+    """Split graphs 80 : 10 : 10 at random, each class of `strata`, [g], separately."""
     order = np.random.default_rng([seed, 79]).permutation(num_graphs)
     if strata is not None:
         order = order[np.argsort(strata.numpy()[order], kind="stable")]
@@ -48,20 +41,14 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def random_folds(
     num_graphs: int, num_folds: int, seed: int, classes: Tensor | None
 ) -> Tensor:
-    """Assign graphs to random folds; return a matrix [folds, g], as `folds_by_group`.
-
-    If `classes`, [g], is given, all folds have equal shares of each class.
-    """
+    """Assign graphs to random folds, [folds, g]; `classes` get equal shares."""
     if classes is None:
         return folds_by_group(torch.arange(num_graphs), num_folds, seed)
     return stratified_folds(classes, num_folds, seed)
 
 
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
-    """Group molecules by their Bemis-Murcko scaffold (rings and linkers).
-
-    Returns the positions of the molecules of each scaffold, the largest group first.
-    """
+    """Group positions of molecules by Bemis-Murcko scaffold; largest group first."""
     find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
     groups: dict[str, list[int]] = {}
@@ -75,7 +62,7 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     """Split molecules 80 : 10 : 10 so that no scaffold is in two parts.
 
     As in MoleculeNet (Wu et al. 2018), all molecules of a scaffold go to the first part
-    that has room for them, beginning with the most frequent scaffold. A part that stays
+    with room for them, beginning with the most frequent scaffold. A part that stays
     empty gets a rare scaffold.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
@@ -117,11 +104,7 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
 
 
 def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
-    """Convert a user's split to a tensor [g]; raise an error if it is malformed.
-
-    If `what` is "node", this is a split of the nodes of one graph, [n], which may have
-    -1 for unused nodes.
-    """
+    """Convert a split of graphs, [g], or of nodes, [n], if it is valid."""
     least = -1 if what == "node" else 0
     if isinstance(split, list) and split and all(isinstance(p, str) for p in split):
         return check_split(column_split("split", split), num_graphs, what)
