@@ -39,12 +39,7 @@ def current_backend() -> Backend:
 
 @contextmanager
 def use_backend(backend: Backend | None) -> Iterator[None]:
-    """Context manager: use a backend, or the default for None, in this thread only.
-
-    >>> with use_backend(PLAIN):
-    ...     current_backend()
-    Backend(name='plain')
-    """
+    """Context manager: use a backend, or the default for None, in this thread only."""
     token = _chosen.set(backend)
     try:
         yield
@@ -72,7 +67,7 @@ _default = _Default()
 def operation(plain: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function or method so that the current backend can replace it.
 
-    `Backend.implementations` names it by its `__name__`. Code compiled by
+    Its `__name__` is the key in `Backend.implementations`. Code compiled by
     `torch.compile` always calls the plain function.
 
     >>> @operation

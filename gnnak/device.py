@@ -77,8 +77,8 @@ def reset_peak(device: torch.device | str = "cpu") -> None:
 def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
-    On a GPU: memory allocated by PyTorch, with CUDA graphs. On a CPU: resident memory
-    of the process; None unless on Linux.
+    On a GPU: memory allocated by PyTorch, and pools of CUDA graphs. On a CPU: resident
+    memory of the process as Linux counts it; None on other systems.
     """
     device = torch.device(device)
     if device.type == "cuda":

@@ -50,10 +50,7 @@ def read_or_make(
     seeded: bool = False,
     required: Sequence[str] = (),
 ) -> tuple[GraphFile, str]:
-    """Read the data file, else make the graphs and cache them; also name their source.
-
-    If `seeded`, the data file has the graphs of seed 0 only.
-    """
+    """Return the graphs of a data file, else cached or new ones, and their source."""
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
         return read_npz(path, required=required), path.name
@@ -140,7 +137,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` unless a file's features fit; fewer categories do fit."""
+    """Raise `FileFormatError` if a file has other features, or more categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

@@ -48,7 +48,7 @@ SIZES = {
     "cifar10": ((45_000, 5_000, 10_000), 7_058_005),
     "molhiv": ((32_901, 4_113, 4_113), 1_049_163),
 }
-"""For data sets without a checksum in `PINNED`: the numbers of training, validation and
+"""Data sets without a checksum in `PINNED`: the numbers of training, validation and
 test graphs, and the number of nodes in all graphs."""
 
 
@@ -144,7 +144,7 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
 
 
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
-    """Convert dicts of `PickledTensor` to molecular graphs; bond type 0: no bond."""
+    """Convert molecules (dicts of `PickledTensor`); bond type 0 means no bond."""
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
     edges = [matrix.nonzero().t() for matrix in bonds]
@@ -193,7 +193,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Build a store from the graph number of each node, [n], edges, `x` and labels."""
+    """Build a store; `graph`, [n], is each node's graph, `x` one-hot or None."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -308,7 +308,7 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign groups of graphs to random folds; return [num_folds, g], 1 for test."""
+    """Put each group of graphs into one random fold; return test masks, [folds, g]."""
     check_count("num_folds", num_folds, least=2)
     groups = int(group.max()) + 1 if group.numel() else 0
     order = np.random.default_rng([seed, 77]).permutation(groups)
@@ -335,9 +335,9 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     r"""Join each superpixel to eight of the nine superpixels most similar in position.
 
     The similarity of nodes $i$ and $j$ at distance $d_{ij}$ is $(A_{ij} + A_{ji}) / 2$
-    with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$ and $s_i$ the mean of $d_{ij}$ over
-    the eight nodes nearest to $i$. As in the published graphs, `numpy.argpartition`
-    finds the nine, of which the one in its last position is left out. `x`, [n, 5], is
+    with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$, where $s_i$ is the mean of $d_{ij}$
+    over the eight nodes nearest to $i$. `numpy.argpartition` finds the nine superpixels
+    and, as in the published graphs, the last of them is left out. `x`, [n, 5], is
     scaled to 0..1.
     """
     if store.x is None or store.x.size(1) != 5:
@@ -357,7 +357,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each edge's graph, [e], and nodes, [2, e]; all graphs have equal size."""
+    """Return the graph, [e], and nodes, [2, e], of edges in equally large graphs."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:
@@ -420,8 +420,8 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
     As in the published code for these folds, `x` is the one-hot node label or, in
     IMDB-B, the one-hot node degree, without columns for values that do not occur. In
-    REDDIT-B, where all nodes have the same feature, degrees do not improve GIN-AK+ (two
-    folds).
+    REDDIT-B, all nodes have the same feature; degrees did not improve GIN-AK+ in a test
+    on two folds.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)

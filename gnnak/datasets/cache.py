@@ -66,8 +66,7 @@ class Request:
     data_dir: str | None = None
     """Folder that is searched for data files before `GNNAK_DATA` and the cache."""
     progress: Progress = no_progress
-    """Called as `progress(done, total)` while graphs are generated or edges are
-    computed."""
+    """Called as `progress(done, total)` while graphs or edges are computed."""
 
 
 def cached_path(name: str, *options: object) -> Path:

@@ -77,13 +77,13 @@ SHAPES = ((10, 6), (15, 6), (20, 5), (30, 5))
 PARTS = (1500, 1000, 2500)
 """Number of graphs for training, validation and test."""
 ENTROPY = 0
-"""Seed of the random generator, next to the user's seed."""
+"""Seed of the random generator, combined with the user's seed."""
 
 
 def counting_graphs(
     seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate random regular graphs, from which as many edges as nodes are deleted."""
+    """Generate random regular graphs, and delete as many edges as there are nodes."""
     random = np.random.default_rng([ENTROPY, seed])
     graphs = []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):
@@ -101,12 +101,7 @@ def counting_graphs(
 def regular_edges(
     num_nodes: int, degree: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Sample a graph with `degree` neighbours per node; return its edges, [e, 2].
-
-    In this pairing model, every node has `degree` half-edges, which are paired at
-    random. Half-edges in self loops and duplicate edges are paired again, at most 100
-    times.
-    """
+    """Sample a regular graph by the pairing model; return its edges once, [e, 2]."""
     while True:
         edges: set[tuple[int, int]] = set()
         stubs = np.repeat(np.arange(num_nodes), degree)

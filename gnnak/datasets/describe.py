@@ -128,9 +128,9 @@ def _mean(values: Tensor, dataset: Dataset, trained: bool) -> float:
 
 
 STATES_PER_COPY, STATES_PER_EDGE_COPY = 15, 1
-"""Numbers of vectors that one GIN-AK+ layer saves for backward, per node copy and per
-edge copy. With these measured numbers, `SubgraphSizes.training_bytes` is accurate to 6
-% on ZINC, EXP, counting and IMDB-B."""
+"""Measured numbers of vectors that one GIN-AK+ layer saves for backward, per node copy
+and per edge copy. On ZINC, EXP, counting and IMDB-B, the error of
+`SubgraphSizes.training_bytes` is at most 6 %."""
 FLOAT_BYTES = 4
 CHUNK = 64
 """Number of graphs whose rooted subgraphs are extracted at a time."""
@@ -139,8 +139,7 @@ CHUNK = 64
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
     nodes: Tensor
-    """Number of nodes of each graph, which is its number of rooted subgraphs, [g],
-    int64."""
+    """Number of nodes, and so of rooted subgraphs, of each graph, [g], int64."""
     copies: Tensor
     """Number of node copies of each graph, [g], int64."""
     edge_copies: Tensor
@@ -183,7 +182,7 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Measure the subgraphs of all graphs; if memory is too small, of each half."""
+    """Measure the subgraphs of all graphs, or of each half if memory is too small."""
     batch = store.union()
     edges, size = batch.edge_index, batch.num_nodes
     try:
@@ -208,7 +207,7 @@ def one_graph_advice(
     channels: int = 128,
     hop_channels: int = 16,
 ) -> str | None:
-    """Return options that need less memory; None if training on one graph fits."""
+    """Suggest options that need less memory; None if training on one graph fits."""
     free = free_bytes(device)
     if free is None or not advice.can_choose_roots(extractor):
         return None

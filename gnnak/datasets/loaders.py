@@ -32,14 +32,14 @@ PARTS = (10_000, 2_000, 2_000)
 COMMUNITIES, PATTERNS, COLORS = 5, 100, 3
 """Numbers of communities per graph, of different patterns, and of node colours."""
 SMALLEST, LARGEST = 5, 35
-"""Bounds on the number of nodes of a community or pattern, without `LARGEST` itself."""
+"""A community or pattern has at least `SMALLEST` and less than `LARGEST` nodes."""
 INSIDE, ACROSS, TO_PATTERN = 0.5, 0.35, 0.5
 """Probability of an edge inside a community or pattern, between two communities, and
 between the pattern and a community."""
 CHUNK = 100
 ENTROPY = 28
-"""Seed of the random generator, next to the user's seed. With it and seed 0, the mean
-numbers of nodes and edges are within 1 % of the paper's."""
+"""Seed of the random generator, combined with the user's seed. For the user's seed 0,
+the mean numbers of nodes and edges are within 1 % of the paper's."""
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -95,7 +95,7 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample the upper triangles of adjacency matrices; block 0 is the pattern."""
+    """Sample the upper triangles of adjacency matrices; `block` 0 is the pattern."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)

@@ -27,8 +27,9 @@ which are numbers of nodes."""
 KEEP_THRESHOLD = 0.9
 """`toggled` keeps an edge of a sparse graph if a random number is below this."""
 ENTROPY = 0
-"""Seed of the random generator, next to the user's seed. With seed 0, the mean number
-of edges is within 1 % of the paper's; it varies by 1.4 % between seeds."""
+"""Seed of the random generator, combined with the user's seed. For the user's seed 0,
+the mean number of edges is within 1 % of the paper's; it varies by 1.4 % between seeds.
+"""
 
 
 def _seed(random: np.random.Generator) -> int:
@@ -85,10 +86,10 @@ that samples its parameters uniformly, and then a graph."""
 def property_graphs(
     seed: int = 0, share: float = 1.0, progress: Progress = no_progress
 ) -> GraphFile:
-    """Sample graphs from `MIXTURE` and change them by `toggled`; return x, [n, 2].
+    """Sample graphs from `MIXTURE`, and change some edges (`toggled`).
 
-    The first column of `x` marks a random node, the second is uniform noise. The
-    numbers of graphs in `PARTS` are multiplied by `share`.
+    The first column of `x`, [n, 2], marks a random node, the second is uniform noise.
+    The numbers of graphs in `PARTS` are multiplied by `share`.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -153,12 +154,11 @@ CHUNK = 512
 def graph_property(store: GraphStore, name: Property) -> Tensor:
     r"""Compute one property of every graph; return the values, [g], float64.
 
-    With $d(i, j)$ the distance of two nodes in one component and $e(i) = \max_j d(i,
-    j)$:
+    The eccentricity $e(i)$ is the largest distance of node $i$ in its component.
 
     - `connected`: 1 if the graph is connected, else 0.
-    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0, the
-      label of the paper's code; wrong (always 0) for connected bipartite graphs.
+    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0: the label
+      of the paper's code, which is wrong (always 0) for connected bipartite graphs.
     - `diameter`: $\max_i e(i)$, also of disconnected graphs, as in the paper's code.
     - `radius`: $\min_i e(i)$, also of disconnected graphs.
     - `spectral-radius`: the largest eigenvalue of the adjacency matrix $A$.

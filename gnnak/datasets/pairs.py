@@ -53,9 +53,9 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    The first graph of a pair has one long cycle (class 0), the second two cycles of
-    half the length (class 1). The same tree hangs at every node of the cycles, and the
-    same random graph is a further component. Corresponding nodes have the same random
+    One graph has a long cycle (class 0), the other has two cycles of half its length
+    (class 1). In both, the same tree hangs at every node of the cycles, and the same
+    random graph is a further component. Corresponding nodes have the same random
     features.
     """
     random = np.random.default_rng([seed, 3])
@@ -120,10 +120,7 @@ SIZES = tuple(range(12, 17))
 
 
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
-    """Generate pairs of 4-regular graphs, which 1-WL cannot distinguish.
-
-    The first graph of a pair has no triangles (class 0), the second has some (class 1).
-    """
+    """Generate pairs of 4-regular graphs, without (class 0) and with triangles (1)."""
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)
     sizes = (SIZES[pair % len(SIZES)] for pair in range(num_pairs))

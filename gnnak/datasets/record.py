@@ -17,8 +17,7 @@ from gnnak.nn.features import Features
 from gnnak.typing import check_known
 
 Task = Literal["regression", "classification", "multilabel"]
-"""Task of a data set. In `multilabel`, `y` has a column of 0, 1 and NaN (unknown) for
-every label."""
+"""Task of a data set; `multilabel` targets are 0, 1, or NaN if unknown."""
 
 
 class MetricKind(NamedTuple):
@@ -56,9 +55,9 @@ METRICS: dict[str, MetricKind] = {
     "roc-auc": MetricKind("AUROC", CLASSES),
     "average-precision": MetricKind("AveragePrecision", CLASSES),
 }
-"""The metrics by name. `class-recall` is the recall averaged over classes. Metrics of
-several targets or labels are averaged over the columns in which they are defined: a
-label needs both 0 and 1."""
+"""The metrics by name. `class-recall` is the recall averaged over classes. A metric of
+several targets or labels is the mean over columns; columns of labels without both 0 and
+1 are skipped."""
 DEFAULTS: dict[Task, str] = {
     "regression": "mae",
     "classification": "accuracy",
@@ -84,11 +83,11 @@ def lower_is_better(name: str) -> bool:
 Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored.
 
-- `split`: the data set has fixed training, validation and test graphs.
+- `split`: by fixed sets of training, validation and test graphs.
 - `published`: as in the paper's code. Either one fold is both the validation and the
   test set, or all graphs are in all three sets.
-- `held-out`: training, validation and test graphs are in different folds. Without
-  folds, the split is as in `published`, but BatchNorm is scored in evaluation mode.
+- `held-out`: by different folds for training, validation and testing. Without folds,
+  the split is as in `published`, but BatchNorm scores in evaluation mode.
 """
 
 
@@ -124,11 +123,10 @@ class DatasetInfo:
     node_task: bool = False
     """Whether each node has a target, instead of each graph."""
     published_in_folds: bool = False
-    """Whether the protocol `published` cross-validates over the folds, as for the TU
-    data sets, instead of training and scoring on all graphs."""
+    """Whether the protocol `published` cross-validates over the folds, as for TU data
+    sets. If False, it trains and scores on all graphs."""
     batch_statistics: bool = False
-    """Whether BatchNorm uses the statistics of the batch when the protocol `published`
-    scores the model."""
+    """Whether BatchNorm uses batch statistics when `published` scores the model."""
     targets: tuple[str, ...] = ()
     """Names of the targets, such as columns of a table; empty if they have no names."""
     classes: tuple[str, ...] = ()

@@ -11,10 +11,10 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The neighbours of every node along incoming edges, in CSR form.
+    """The sources of each node's incoming edges, in CSR form.
 
-    The neighbours of node `v`, the sources of its incoming edges, are
-    `node[ptr[v]:ptr[v + 1]]`, sorted by node, then by edge.
+    The neighbours of node `v` are `node[ptr[v]:ptr[v + 1]]`, sorted by node, then by
+    edge.
     """
 
     ptr: Tensor
@@ -24,7 +24,7 @@ class Neighbors(NamedTuple):
     edge: Tensor
     """[e]: the column of `edge_index` for each entry of `node`."""
     key: Tensor
-    """[e], sorted: `v * n + u` for every neighbour `u` of every node `v`, to search
+    """[e]: sorted numbers `v * n + u` for each neighbour `u` of `v`, to look up
     edges."""
 
     @property

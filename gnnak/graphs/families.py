@@ -16,12 +16,7 @@ CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
-    """Build the graph that joins node `i` to `(i + step) % num_nodes` for each step.
-
-    >>> edge_index, num_nodes = circulant(5, [1, 2])
-    >>> edge_index.size(1), num_nodes
-    (20, 5)
-    """
+    """Build the graph that joins node `i` to `(i + step) % num_nodes` for each step."""
     edges = {
         (min(node, other), max(node, other))
         for step in steps
@@ -35,9 +30,9 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """Build circular skip link (CSL) graphs, one for each of `skips`.
 
     With skip s, coprime to `num_nodes`, node i is joined to i ± 1 and i ± s. All graphs
-    are 4-regular, so 1-WL and 2-WL cannot distinguish them; 3-WL distinguishes the ten
-    default graphs. Subgraph-1-WL* (see `gnnak.graphs.named`) needs egonets of more than
-    one hop, or triangles, which only skip 2 gives.
+    are 4-regular, so 1-WL and 2-WL distinguish none of them; 3-WL distinguishes the ten
+    default graphs. Subgraph-1-WL* (see `gnnak.graphs.named`) with 1-hop egonets only
+    detects triangles, which only skip 2 has.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
@@ -56,17 +51,13 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     $a_{u,v}$ and $b_{u,v}$ for each of its three neighbours $v$, and $m_S$ for each set
     $S$ of zero or two neighbours. Node $m_S$ is joined to $a_{u,v}$ if $v \in S$, else
     to $b_{u,v}$. For each base edge $(u, v)$, graph $A$ joins $a_{u,v}$ to $a_{v,u}$
-    and $b_{u,v}$ to $b_{v,u}$. For one base edge, graph $B$ joins $a_{u,v}$ to
-    $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$ instead.
+    and $b_{u,v}$ to $b_{v,u}$. For one base edge, graph $B$ instead joins $a_{u,v}$ to
+    $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
 
     $A$ and $B$ are not isomorphic. The k-dimensional Weisfeiler-Leman test (k-WL) can
     distinguish them only if k is larger than the smallest separator of the base graph.
     Subgraph-1-WL on t-hop egonets cannot distinguish them if t <= 4 and the base graph
     has girth at least 5, even if it tests egonets for isomorphism (Theorem 4).
-
-    >>> edge_index, num_nodes = cfi_pair(nx.complete_graph(4))[0]
-    >>> num_nodes, edge_index.size(1) // 2
-    (40, 60)
     """
     check_simple(base)
     wrong = [node for node, degree in base.degree if degree != 3]
@@ -109,14 +100,10 @@ MAX_DEGREE = 12
 def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     r"""Build two non-isomorphic graphs from a simple, connected base graph $B$.
 
-    The nodes are the pairs $(x, S)$ of a base node $x$ and an even set $S$ of
-    neighbours of $x$. In the first graph, $(x, S)$ and $(y, T)$ are joined iff $xy$ is
-    an edge of $B$ and $y \in S \Leftrightarrow x \in T$. The second graph negates this
-    for one base edge $xy$.
-
-    >>> edge_index, num_nodes = furer_pair(nx.complete_graph(4))[0]
-    >>> num_nodes, edge_index.size(1) // 2
-    (16, 48)
+    Their nodes are the pairs $(x, S)$ of a base node $x$ and a set $S$ of an even
+    number of its neighbours. The first graph joins $(x, S)$ and $(y, T)$ iff $xy$ is an
+    edge of $B$ and $y \in S \Leftrightarrow x \in T$. The second graph negates this for
+    one base edge $xy$.
     """
     check_simple(base)
     if not base.number_of_edges() or not nx.is_connected(base):
@@ -157,12 +144,11 @@ Matrix = NDArray[np.int64]
 Block = frozenset[int]
 
 _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""Adding 0, 1, ..., 12 modulo 13 to these two triples gives 26 triples of points, which
-contain every pair of the 13 points once."""
+"""Adding 0, 1, ..., 12 modulo 13 to these triples gives 26 triples, which contain every
+pair of 13 points once."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A 5x5 Latin square. Permuting rows, columns and symbols cannot turn it into the
-cyclic Latin square, (row + column) mod 5."""
+"""A 5x5 Latin square that permuted rows, columns and symbols do not make cyclic."""
 
 
 def latin_squares() -> list[Matrix]:
@@ -192,12 +178,8 @@ def regular_two_graphs() -> list[Matrix]:
     """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
 
     A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    A two-graph is a set of graphs that switching (see `switched`) turns into each
-    other, and is regular if its Seidel matrices have only two eigenvalues, here 5 and
-    -5.
-
-    >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
-    [True, True, True, True]
+    Switching a graph (see `switched`) gives the other graphs of a two-graph. It is
+    regular if its Seidel matrices have only two eigenvalues, here 5 and -5.
     """
     cells = list(product(range(5), repeat=2))
     found = []
@@ -256,19 +238,17 @@ def _independent_rows(space: NDArray[np.float64]) -> list[int]:
 
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""For each matrix of `regular_two_graphs`, the indices into its 26 `descendants` that
-`srg25` returns. The 15 graphs are pairwise non-isomorphic."""
+"""Which `descendants` of each matrix of `regular_two_graphs` are in `srg25`."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""For each matrix of `regular_two_graphs`, the indices into its `regular_members` that
-`srg26` returns. The 10 graphs are pairwise non-isomorphic."""
+"""Which `regular_members` of each matrix of `regular_two_graphs` are in `srg26`."""
 
 
 def srg16() -> list[Graph]:
     """Return the two graphs srg(16, 6, 2, 2): the 4x4 rook's and the Shrikhande graph.
 
-    By 1-hop egonets, Subgraph-1-WL* cannot distinguish them: a node's neighbours form
-    two triangles or a hexagon. The test with 3-WL instead of 1-WL can (Theorem 3).
+    A node's neighbours form two triangles or a hexagon, which 1-WL cannot distinguish.
+    So Subgraph-1-WL* on 1-hop egonets cannot distinguish the two graphs (Theorem 3).
     """
     return [rook(), shrikhande()]
 
@@ -290,9 +270,9 @@ def srg26() -> list[Graph]:
 def srg28() -> list[Graph]:
     """Return the 4 graphs srg(28, 12, 6, 4): the triangular and three Chang graphs.
 
-    The nodes of the triangular graph are the pairs of 8 points, joined if they share
-    one point. Switching a perfect matching, an 8-cycle, or a triangle and a 5-cycle of
-    this graph gives the Chang graphs.
+    The triangular graph joins pairs of 8 points that share one point. The Chang graphs
+    switch a perfect matching, an 8-cycle, or a triangle and a 5-cycle of these 8
+    points.
     """
     pairs = list(combinations(range(8), 2))
     joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])

@@ -15,10 +15,11 @@ def pointers(counts: Tensor) -> Tensor:
 def ragged_ranges(
     start: Tensor, count: Tensor, total: int | None = None, ptr: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`, [total].
+    """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
-    Returns the range number `i` of each integer, [total], and the integers. If `total`
-    is None, computing it synchronises. `ptr` can be `pointers(count)`, to save work.
+    Returns the number `i` of each integer's range, [total], and the integers, [total].
+    If `total` is None, it is computed, which synchronises; so is `ptr`,
+    `pointers(count)`.
     """
     if ptr is not None:
         return _shifted(start - ptr[:-1], count, total)
@@ -53,7 +54,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Divide rows into chunks of about `limit` work; return each chunk's start but 0.
+    """Return the first rows of all but the first chunk of rows, for bounded `work`.
 
     A chunk starts at each row that takes the running total above a multiple of `limit`.
 
@@ -91,8 +92,8 @@ def sort_pairs(
 ) -> tuple[Tensor, Tensor]:
     """Sort pairs (key, value) of integers by key; return keys and values.
 
-    Keys are in 0..key_size-1, values in 0..value_size-1. Values of equal keys must
-    already be in increasing order. If `value` is None, values are 0, 1, 2, ....
+    Values of equal keys must be in increasing order. Without `value`, values are 0, 1,
+    ....
     """
     bits = max((key.numel() if value is None else value_size) - 1, 0).bit_length()
     few = key.device.type != "cpu" or key.numel() < FEW

@@ -13,8 +13,7 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""Attribute of a padded PyG batch with its `RealCounts`; it is no PyG field, so that it
-cannot clash with a user's field."""
+"""Attribute, but no field, of a padded PyG batch, with its `RealCounts`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +25,8 @@ class RealCounts:
     """
 
     counts: Tensor
-    """[6], int64, on the batch's device: the numbers in the order of `BATCH_AXES`; the
-    last three are 0 if the batch has no rooted subgraphs."""
+    """[6], int64, on the batch's device: numbers in the order of `BATCH_AXES`, the last
+    three 0 without rooted subgraphs."""
 
     @property
     def graphs(self) -> Tensor:

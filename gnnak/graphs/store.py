@@ -295,7 +295,7 @@ def add_reverse_edges(
 ) -> tuple[Tensor, Tensor]:
     """Insert each edge's reverse edge after it, except for self loops and `directed`.
 
-    Returns the new edges, and the position of the edge that each new edge comes from.
+    Also return the old position of the edge that each new edge copies or reverses.
     """
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:

@@ -44,8 +44,7 @@ class HopTable(nn.Module):
 class HopGate(nn.Module):
     r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$: learned factors in 0..1.
 
-    Difference from the paper: the Linear allows $\mathbf{d}$ another width than the
-    states.
+    Difference from the paper: a Linear allows $\mathbf{d}$ to be narrower than states.
     """
 
     def __init__(self, hop_channels: int, channels: int) -> None:
@@ -63,9 +62,8 @@ class HopGate(nn.Module):
 class ConcatFuse(nn.Module):
     r"""Fuse by concatenation: $W \, \text{Dropout}[h^1 \,\Vert\, \dots \,\Vert\, h^r]$.
 
-    Difference from the paper: the Linear $W$ maps the r encodings to the width of a
-    state. With `num_layers` > 1, it is an MLP with hidden layers as wide as the
-    concatenation.
+    Difference from the paper: the Linear $W$ maps r encodings to the width of a state.
+    With `num_layers` > 1, it is an MLP with hidden layers of width r c.
     """
 
     def __init__(
@@ -102,9 +100,8 @@ def context_encoding(
 ) -> Tensor:
     r"""Pool the gated states of each node over all subgraphs that contain the node.
 
-    With SubgraphDrop, a "mean" is over the subgraphs of the sampled roots
-    $\mathcal{S}$. A "sum" is scaled by the share of the sampled subgraphs among those
-    with node $v$:
+    With SubgraphDrop, only the subgraphs of sampled roots $\mathcal{S}$ are pooled, and
+    a "sum" is divided by the sampled share of the subgraphs with node $v$:
 
     $$h_v^{\text{Context}} = \frac{|\{j : v \in \text{Sub}[j]\}|}
         {|\{j \in \mathcal{S} : v \in \text{Sub}[j]\}|}
@@ -125,9 +122,9 @@ def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def at_nodes(
     encodings: dict[Encoding, Tensor], subgraphs: RootedSubgraphs, num_nodes: int
 ) -> dict[Encoding, Tensor]:
-    """Turn encodings of rooted subgraphs, [s, c], into encodings of nodes, [n, c].
+    """Turn encodings of subgraphs, [s, c], into encodings of nodes, [n, c].
 
-    With SubgraphDrop, `plan_filling` estimates those of dropped roots from neighbours.
+    With SubgraphDrop, `plan_filling` says from which neighbours others are estimated.
     """
     if not encodings or (
         subgraphs.num_subgraphs == num_nodes

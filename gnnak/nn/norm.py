@@ -1,7 +1,7 @@
 """BatchNorm for padded batches, and for training with several processes (DDP).
 
-A layer that calls a GNN sets the numbers of real rows in a context variable (local to
-the thread), by `real_rows`. All BatchNorms in the GNN read these numbers.
+By `real_rows`, a layer sets the numbers of real rows in a context variable (local to
+the thread), where all BatchNorms of a GNN read them.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ RowAxis = Literal["nodes", "edges", "graphs"]
 class RealRows:
     """Numbers of real nodes, edges and graphs of a padded batch, as scalar tensors.
 
-    While a GNN runs on rooted subgraphs, they count node copies, edge copies and
-    subgraphs. None without padding.
+    In GNNs on rooted subgraphs: of node copies, edge copies and subgraphs. None: no
+    padding.
     """
 
     nodes: Tensor | None = None
@@ -45,8 +45,8 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training use only real rows, which come first.
 
-    Padding rows become the mean, so that they stay bounded. The numbers are tensors on
-    the device, so nothing synchronises. Distributed training is not supported.
+    Padding rows become the mean, so that they stay bounded. Nothing synchronises, since
+    numbers of rows are tensors. Distributed training is not supported.
     """
     token = _scope.set(rows)
     try:
@@ -177,8 +177,7 @@ def norm_real_rows(
 ) -> Tensor:
     """Apply training-mode batch norm to `x`, [n, c]; padding rows become the mean.
 
-    With fewer than two real rows, the running statistics are used (unless None), and
-    not updated.
+    Fewer than two real rows use, and do not update, running statistics (if not None).
     """
     wide = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]

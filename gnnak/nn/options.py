@@ -45,10 +45,9 @@ class LayerOptions:
     """Dropout probability before the MLPs that precede the pools (see `mlp_layers`),
     and after the concatenation of the encodings."""
     mlp_layers: int = 0
-    """Number of layers of each MLP in the GNN-AK layer: before the subgraph pool,
-    before the context pool (both unless `encodings` has one name), and after the
-    concatenation of the encodings. If 0, there are no MLPs, and a Linear follows the
-    concatenation."""
+    """Number of layers of the MLPs before the subgraph pool and the context pool (only
+    if there are several encodings), and of the MLP after the concatenation of the
+    encodings. If 0, a Linear follows the concatenation, and there are no MLPs."""
     gate_centroid: bool = False
     """Whether the centroid encoding also has a gate. In the paper's equations, only the
     subgraph and the context encoding have one."""

@@ -15,10 +15,9 @@ from gnnak.nn.norm import current_real_rows, real_rows
 def recomputed(
     module: nn.Module, *arguments: Any, function: Callable[..., Any] | None = None
 ) -> Any:
-    """Call a module, or `function`, a part of it; recompute activations in backward.
+    """Call `module`, or a part, `function`; the backward pass recomputes activations.
 
-    The recomputation uses the same dropout masks, and does not update running
-    statistics.
+    It uses the same dropout masks, and does not update running statistics.
     """
     again = SecondPass(module)
     return checkpoint(
@@ -32,8 +31,8 @@ def recomputed(
 class SecondPass:
     """Context manager for the recomputation of a module in the backward pass.
 
-    It may run in another thread, after the `with` blocks of the forward pass. So this
-    sets backend and real rows again, and freezes the running statistics of BatchNorms.
+    As this may be in another thread, outside the `with` blocks of the forward pass, it
+    sets backend and real rows again. It freezes the running statistics of BatchNorms.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -34,8 +34,8 @@ POOLED = ("sum", "mean")
 class Slices(LazySlices):
     """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
-    A larger subgraph is a slice by itself. In each slice, node copies and subgraphs are
-    numbered from 0, while `node` and `edge` refer to the whole graph.
+    A slice numbers its node copies and subgraphs from 0, but has the graph's nodes and
+    edges.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -75,7 +75,7 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether slices leave a layer's output unchanged: no padding, no DDP.
 
-    Streamed subgraphs need slices; otherwise, `SubgraphError` is raised.
+    `SubgraphError` is raised for streamed subgraphs, which need slices.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED
@@ -101,10 +101,9 @@ def sliced_encodings(
 ) -> Encodings:
     """Encode one slice of the rooted subgraphs after the other, to save memory.
 
-    `encode` returns context encodings as sums, which are added and, if `reduce` is
-    "mean", divided by the number of subgraphs with each node. In training, the first
-    pass over the slices computes the statistics of the first BatchNorm call over all
-    rows, the next pass those of the second call, and so on. The last pass computes the
+    `encode` must sum context encodings. They are added and, for the "mean", divided by
+    the number of subgraphs with each node. In training, pass i over the slices computes
+    the statistics of the i-th BatchNorm call over all rows; the last pass computes
     encodings.
     """
     parts: Sequence[RootedSubgraphs]
@@ -219,7 +218,7 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """A BatchNorm call needs the `Statistics` of all slices; this has those of one."""
+    """A BatchNorm call needs the `Statistics` of all slices, but only one is known."""
 
 
 class BatchStatistics(TorchFunctionMode):
@@ -269,5 +268,5 @@ class BatchStatistics(TorchFunctionMode):
 
 
 SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
-"""Plain PyTorch, in which every `BatchNorm` calls `batch_norm`, even for one row, for
-`BatchStatistics` to intercept."""
+"""Plain PyTorch whose `BatchNorm` always calls `batch_norm`, which `BatchStatistics`
+intercepts."""

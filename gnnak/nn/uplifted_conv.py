@@ -145,9 +145,9 @@ class UpliftedConv(nn.Module):
 class LazyUpliftedConv(nn.Module):
     """An uplifted conv whose GNN-AK layer is not built yet.
 
-    Once the widths of the conv are known, `built` or the first call turns this object
-    into an `UpliftedConv`. Its dtype and device are those of the conv's weights or,
-    without any, of `like`, or else of the first input.
+    `built` or the first call turns this object into an `UpliftedConv`, once the conv's
+    widths are known. Dtype and device are those of the conv's weights, else of `like`,
+    else of the first input.
     """
 
     def __init__(
@@ -327,8 +327,8 @@ def with_values(
 ) -> dict[str, Any]:
     """Add the values of a sparse matrix, [e] or [e, c], to the arguments.
 
-    Integers become `edge_type` if the conv needs it, other values `edge_weight`, [e],
-    or `edge_attr`, [e, c], if the conv reads it.
+    They become `edge_type` (integers), `edge_weight`, [e], or `edge_attr`, [e, c], if
+    the conv reads this argument.
     """
     named = dict(given)
     if values is None:
@@ -344,8 +344,7 @@ def with_values(
 PASSES = 3
 """`GrowthWatch` measures states in this many forward passes in training."""
 MAX_GROWTH = 10.0
-"""`GrowthWatch` warns only if the layers together multiply the root mean square of
-states by more than this."""
+"""Growth of the root mean square of states, over all layers, to warn of."""
 MAX_SIZE = 30.0
 """`GrowthWatch` warns only if the root mean square of the output is above this."""
 
@@ -361,7 +360,7 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer in the first training steps.
 
-    Sums over large subgraphs are large; without norms, so is the first loss.
+    Without norms, sums over large subgraphs grow in every layer, and the loss is huge.
     """
 
     def __init__(self) -> None:

@@ -22,8 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""At most this many copies are extracted at a time; larger subgraphs count as if they
-had this many."""
+"""Largest number of copies per extraction; larger subgraphs count as this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -60,13 +59,7 @@ def estimated_sizes(
     most: int = 1000,
     seconds: float | None = None,
 ) -> Sizes:
-    """Estimate how many copies all subgraphs of an extractor have; see `sampled_sizes`.
-
-    >>> from gnnak.subgraphs.egonets import EgoNets
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> estimated_sizes(EgoNets(1), ring, 6)
-    Sizes(copies=12.0, edge_copies=6.0, roots=6)
-    """
+    """Estimate the numbers of copies of all subgraphs of an extractor."""
     if isinstance(extractor, Limited):
         extractor = replace(extractor, copy_limit=CHUNK)
     random = torch.Generator(edge_index.device).manual_seed(0)
@@ -111,8 +104,7 @@ SECONDS = 0.3
 WHOLE_SECONDS = 0.8
 """Seconds to estimate the size of all egonets."""
 SAMPLE = 64
-"""The sizes of alternatives are estimated from this many roots, those of egonets from
-four times as many."""
+"""Number of roots to estimate an alternative's size; four times as many for egonets."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 CAPS = (50, 20, 10, 5)
@@ -135,8 +127,8 @@ SLICE = " a slice"
 Alternative = tuple[str, str, Sizes]
 """The options of an alternative, a suffix of its memory, and its sizes."""
 Cost = Callable[[Sizes, bool], float]
-"""Returns the bytes that subgraphs of some sizes need; if the second argument is True,
-with one layer at a time in memory, as with `max_copies`."""
+"""Returns the bytes that subgraphs of some sizes need, if True for one layer at a
+time."""
 
 
 def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None:
@@ -183,8 +175,7 @@ def advice(
 ) -> str:
     """Return a text with the alternatives to egonets that fit into `free` bytes.
 
-    `whole` are the sizes of all egonets. `drop` says whether to suggest SubgraphDrop,
-    which saves memory in training, but not in extraction.
+    `whole` are the sizes of all egonets; `drop` says whether to suggest SubgraphDrop.
     """
     told = []
     for group in _alternatives(neighbors, num_hops, whole, drop):

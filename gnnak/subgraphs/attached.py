@@ -15,8 +15,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
 PART = "gnnak_part"
-"""Attribute of an `edge_index` without attached subgraphs, if it is part of a larger
-graph."""
+"""Attribute of an `edge_index` that is part of a larger graph, without subgraphs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +49,8 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or `edge_index` changed.
 
-    Comparing edges synchronises with a GPU. So on a GPU, edges are not compared during
-    a capture, nor for the subgraphs `compared`, which the caller has already compared.
+    Comparing edges synchronises, so GPU code does not compare during a capture, nor for
+    `compared`, subgraphs that the caller has already compared.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -64,7 +63,7 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Return whether edges changed since subgraphs were attached, as a 0-dim tensor."""
+    """Return whether `edge_index` equals its attached copy (0-dim), or None."""
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
         return None

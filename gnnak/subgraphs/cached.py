@@ -22,18 +22,17 @@ SAMPLE = 64
 CHUNK = 2**18
 """Approximate number of nodes per call of the extractor, to bound memory."""
 PAIR_CHUNK = 2**21
-"""Approximate number of node pairs per call of an extractor with structural encodings,
-which need memory for all pairs of nodes of a graph."""
+"""Approximate number of node pairs per call of an extractor with structural
+encodings."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedSubgraphs:
     """The rooted subgraphs of all nodes of all graphs of a store, in flat tensors.
 
-    `cached[indices]` gathers what the extractor would return for the batch
-    `store[indices]`, without a loop over graphs. All numbers start at 0 in each graph,
-    so they fit into a small integer type (see `narrow`). g, m and f count all graphs of
-    the store.
+    `cached[indices]` gathers the subgraphs of `store[indices]`, without a loop over
+    graphs. Numbers start at 0 in each graph, so they fit into a small integer type (see
+    `narrow`). In shapes, g, m and f are totals over the store.
     """
 
     store: GraphStore

@@ -145,10 +145,10 @@ def _decoded(
 def _proposals(
     node: Tensor, root: Tensor, neighbors: Neighbors, most: int, mix: "Shuffle"
 ) -> tuple[Tensor, Tensor]:
-    """Sample at most `most` neighbours of each node; return (position, neighbour).
+    """Sample at most `most` neighbours of each node; return positions in `node`, nodes.
 
     Of d neighbours, those at positions (a + b j) modulo d are sampled, for j = 0, 1,
-    ..., with a random a and a random prime b, which depend on `root`.
+    ..., with a random a and a random prime b for each root.
     """
     start, degree = neighbors.rows(node)
     row, step = ragged_ranges(torch.zeros_like(start), degree.clamp(max=most))

@@ -32,16 +32,15 @@ CGROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""Maps a controller ("" for version 2) to the files of the memory limit and of the
-memory in use, and the entry of `memory.stat` for memory that Linux frees on demand."""
+"""Maps a controller of control groups ("" for version 2) to files with the memory limit
+and use, and to the entry of `memory.stat` for memory that Linux frees on demand."""
 
 
 def free_bytes(device: torch.device) -> int | None:
     """Return the free bytes of a device; None if unknown.
 
-    On a GPU, memory that PyTorch has reserved but not allocated is free. On a CPU, this
-    is the available memory of the machine, the container or this process (`ulimit`),
-    whichever is least.
+    On a GPU, memory that PyTorch has reserved but not allocated counts as free. On a
+    CPU, the limits of containers and of `ulimit` count, too.
     """
     if device.type == "cuda":
         reserved = torch.cuda.memory_reserved(device)
@@ -142,9 +141,9 @@ class Limited:
 
 
 class CopyLimit:
-    """The largest number of copies (`given`, the option `copy_limit`, or free memory).
+    """The largest number of copies: `given`, or as many as fit into free memory.
 
-    `lower` names options for error messages: lower values of them give fewer copies.
+    `lower` names, for error messages, options to lower for fewer copies.
     """
 
     def __init__(
@@ -178,7 +177,7 @@ class CopyLimit:
         """Raise `SizeError` if `copies` exceeds the limit.
 
         The other arguments are words for the message. If `about` is "about", `copies`
-        is an estimate, and may exceed the limit by the factor `MARGIN`.
+        is an estimate, which may exceed the limit by the factor `MARGIN`.
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return

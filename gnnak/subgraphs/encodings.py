@@ -32,7 +32,7 @@ def encode_once(
 
 
 def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
-    """Return encodings that the extractor computed; sample them like the subgraphs."""
+    """Return the extractor's encodings; pad and sample them like the subgraphs."""
     known = subgraphs.derived.encodings.items()
     return {encoding: found for encoding, found in known if found.extracted}
 
@@ -141,8 +141,8 @@ def _walks(
 ) -> Tensor:
     """Sum the weights of all walks from root to node for 0..`steps` steps, in float64.
 
-    `step`, [e], weights a step backwards along each edge; `stay`, [n], a step from each
-    node to itself. Returns [rows, steps + 1] for the node copies `rows` of `whole`.
+    Weights are `step`, [e], along edges backwards, and `stay`, [n]. Returns sums for
+    the node copies `rows` of `whole`, [rows, steps + 1].
     """
     what = f"the weights of walks of {steps} steps between {rows.numel():,} node pairs"
     advice = "lower num_steps or the nodes per batch, or use smaller subgraphs"
@@ -225,7 +225,7 @@ def _resistance(
 
 
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
-    """Yield groups of graphs of similar size, as numbers in the group, [g], or -1."""
+    """Yield groups of graphs of similar size: numbers within the group, [g], or -1."""
     if not batch.numel():
         return
     sizes = counts_of(batch, int(batch[-1]) + 1)
@@ -246,11 +246,11 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
 def _regular_laplacian(
     edge_index: Tensor, graph: Tensor, local: Tensor, component: Tensor
 ) -> Tensor:
-    """Return invertible Laplacians of some graphs, [graphs, size, size].
+    """Return Laplacians of some graphs plus a matrix, [graphs, size, size].
 
-    For two nodes in one component of c nodes, 1 / c is added: the inverse gives the
-    same resistances as the pseudoinverse, but is faster. `graph`, [n], is each node's
-    graph, or -1 to leave it out, `local`, [n], its number in the graph. Padding is 1 on
+    The matrix is 1 / c for two nodes in one component of c nodes; the inverse then
+    gives the same resistances as the pseudoinverse, but is faster. `graph`, [n], is -1
+    to leave nodes out; `local`, [n], is a node's number in its graph. Padding is 1 on
     the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()

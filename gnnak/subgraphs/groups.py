@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Attribute that deep copies and pickles leave out: a dict of cached values whose
-tensors are also stored in other attributes."""
+"""Attribute that copies and pickles leave out: cached values, also stored elsewhere."""
 
 
 class Compact:
-    """Base class of dataclasses; pickles and copies clone tensors that are views."""
+    """Base class of dataclasses with views of tensors; pickles have only the views."""
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != UNSAVED}

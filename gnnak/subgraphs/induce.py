@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""`induced_edges` tests single edges, not pairs of nodes, if the tests are at most this
-many times as many as the node copies (or edges, if there are more)."""
+"""`induced_edges` tests edges instead of pairs of nodes if there are at most this many
+tests per node copy or edge."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24
@@ -54,10 +54,9 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Return `edge_index`, [2, f], and `edge`, [f], of the edges inside the subgraphs.
 
-    Node copies, [m], are sorted by (subgraph, node). If they have few incoming edges,
-    each edge is tested. If the subgraphs are a small part of a large graph, `_of_few`
-    finds the edges. Otherwise, each pair of joined nodes is tested once, at one of the
-    two nodes (see `Pairs`).
+    Node copies, [m], are sorted by (subgraph, node). With few incoming edges, each edge
+    is tested; in few subgraphs of a large graph, `_of_few` finds the edges. Otherwise,
+    each pair of joined nodes is tested at one of its nodes (see `Pairs`).
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -107,10 +106,10 @@ def induced_edges(
 def induced_subgraphs(
     root: Tensor, key: Tensor, neighbors: Neighbors, max_hops: int, limit: CopyLimit
 ) -> RootedSubgraphs:
-    """Return subgraphs with the nodes `key`, and all edges between these nodes.
+    """Return the subgraphs with the nodes `key`, [m], and all edges between them.
 
-    `key`, [m], sorted, is `i * n + v` for each node v of the subgraph of root number i,
-    with the root itself. `hop` is -1 without a path of at most `max_hops` edges.
+    `key` has sorted numbers `i * n + v` for each node v of the subgraph of root number
+    i, including the root. `hop` is -1 without a path of at most `max_hops` edges.
     """
     size, num_edges = max(neighbors.num_nodes, 1), neighbors.edge.numel()
     subgraph = key // size
@@ -135,8 +134,8 @@ class Pairs(NamedTuple):
     other: Tensor
     """[pairs]: the node of each pair that does not list the pair."""
     inward: Tensor
-    """[pairs]: the edge from the other to the listing node, as a position among the
-    incoming edges of its target; -1 if there is none."""
+    """[pairs]: edge to the listing node, as position among its target's incoming edges,
+    or -1."""
     outward: Tensor
     """[pairs]: the edge in the opposite direction, as in `inward`."""
     bits: int
@@ -246,8 +245,8 @@ def _of_few(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` in time proportional to `tests`, [m].
 
-    For each node copy, its incoming edges or, if these are more (at hubs), the nodes of
-    its subgraph are tested. `first` is the first node copy of each subgraph.
+    Each node copy tests its incoming edges or, at hubs, the fewer nodes of its
+    subgraph. `first` is the first node copy of each subgraph.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)

@@ -51,11 +51,10 @@ def sample_neighborhood(
 ) -> Neighborhood:
     """Sample the neighbourhood of seed nodes, [s]; see `RootLoader`.
 
-    Time and memory do not depend on the size of the graph. The sample at a node depends
-    on the node, on `Hop.most`, on the random `seed` and, if `per_seed`, on the seed
-    node. If a hop changes the direction of edges, it starts from all nodes so far. If
-    `induced`, the result has all edges between its nodes, else only those that the
-    search followed.
+    Time does not depend on the size of the graph. The sample at a node depends on the
+    node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop in
+    another direction starts from all nodes so far. If `induced`, the result has all
+    edges between its nodes, else only those that the search followed.
     """
     size = max(neighbors.num_nodes, 1)
     number = torch.arange(seeds.numel(), device=seeds.device)
@@ -96,9 +95,9 @@ def sample_neighborhood(
 def sample_neighbors(
     hop: Hop, nodes: Tensor, salt: Tensor, salt_of: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sample neighbours of `nodes`, without replacement; `salt[salt_of]` are the seeds.
+    """Sample neighbours of `nodes`, without replacement, with seeds `salt[salt_of]`.
 
-    Returns the position in `nodes`, and in `hop.neighbors.node`, of each sampled
+    Returns positions in `nodes` and in `hop.neighbors.node`, one each per sampled
     neighbour.
     """
     start, degree = hop.neighbors.rows(nodes)

@@ -132,20 +132,18 @@ def pagerank(
 ) -> tuple[Tensor, Tensor]:
     r"""Approximate the personalised PageRank of roots by forward push.
 
-    A walk starts at root $v$. In every step, it ends with probability $\alpha$, or else
+    A walk starts at root $v$. In every step, it ends with probability $\alpha$; else it
     goes to the source of a random incoming edge, or stays if there is none. $\pi_v(u)$
-    is the probability that the walk ends at $u$.
-
-    Let $d_u$ be the number of edges to $u$ (at least 1), and $\epsilon$ the tolerance.
-    While walks are at some node $u$ with a probability above $\epsilon d_u$, forward
-    push (Andersen, Chung and Lang, 2006) moves them by one step. At last, a share
-    $\alpha$ of the remaining walks ends where they are. Up to multiples of $2^{-40}$,
-    the result $p$ satisfies
+    is the probability that it ends at $u$. Let $d_u$ be the number of edges to $u$ (at
+    least 1), and $\epsilon$ the tolerance. While walks are at some $u$ with a
+    probability above $\epsilon d_u$, forward push (Andersen, Chung and Lang, 2006)
+    moves them by one step. Of the other walks, a share $\alpha$ ends at once. Up to
+    multiples of $2^{-40}$, the result $p$ satisfies
 
     $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
 
-    where the sum is $d_u$ on an undirected graph. Returns sorted pairs `i * 2**BITS +
-    u` of root number i and node u, and $2^{40} p$, both [pairs].
+    The sum is $d_u$ on an undirected graph. Returns sorted pairs `i * 2**BITS + u` of
+    root number i and node u, and $2^{40} p$, both [pairs].
     """
     active = number = torch.arange(root.numel(), device=root.device)
     one, parts, total = torch.full_like(root, ONE), [], root.numel()

@@ -26,8 +26,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 ON_CPU = 1 << 14
 """On a CPU, `reach` lists at most this many walks before it drops duplicates."""
 ON_DEVICE = 1 << 18
-"""On a GPU, `reach` lists at most this many walks before it drops duplicates. For fewer
-walks, an operation takes about the same time."""
+"""The same limit on a GPU, where operations on fewer walks take about the same time."""
 
 
 def list_walks(
@@ -39,9 +38,8 @@ def list_walks(
 ) -> tuple[Tensor, int]:
     """List up to `most` walks to roots with up to `num_hops` steps; drop no duplicates.
 
-    A walk from node v to root number i is `(i * n + v) * radix + length`, where radix
-    is `num_hops + 1`. This needs fewer operations than dropping duplicates after every
-    step. Also return the length up to which all walks are listed.
+    A walk from node v to root number i is `(i * n + v) * (num_hops + 1) + length`. Also
+    return the length up to which all walks are listed.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
@@ -77,8 +75,7 @@ def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
 
 
 CHUNK = 1 << 22
-"""Approximate number of edges that one step of the search follows. If there are more,
-the roots are searched in parts, to bound the memory."""
+"""Approximate number of edges that a step follows; more roots are searched in parts."""
 SAMPLE = 64
 """Number of random roots from which `estimated_copies` estimates the node copies."""
 
@@ -93,8 +90,8 @@ def reach(
 ) -> tuple[Tensor, Tensor]:
     """Find nodes up to `num_hops` from root i: `i * n + v`, sorted, and distances, [m].
 
-    The search first lists all walks, and drops duplicates in every step only if there
-    are too many. Set `all_roots` if `root` is 0..n-1, which saves work.
+    The search lists walks, and drops duplicates in every step only if there are too
+    many. `all_roots` says that `root` is 0..n-1, which saves work.
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -213,8 +210,8 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        Roots that have found `most` nodes, their whole component, leave the frontier.
-        Returns the parts, the last roots first, or [] if nothing changes.
+        Roots that have found all `most` nodes of their component stop. The last roots
+        come first; the result is [] if nothing changes.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())

@@ -29,9 +29,8 @@ Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
 
 - "subgraph", "node": group the node copies.
 - "target", "source", "edge": group the edge copies.
-- "taker", "giver": only for `SampledSubgraphs`; group the entries of the sparse matrix
-  `filling` by row (the node whose encoding is estimated) or by column (the sampled
-  subgraph whose encoding is used).
+- "taker", "giver": only for `SampledSubgraphs`; group the entries of the matrix
+  `filling` by node that is estimated (row), or sampled subgraph (column).
 """
 
 
@@ -42,8 +41,7 @@ class Encoded(NamedTuple):
     rows: Tensor
     """[n, ...] or [m, ...], depending on `axis`."""
     extracted: bool = False
-    """Whether the extractor computed the encoding. If so, all batches of a loader have
-    it, as captured training steps need."""
+    """Whether the extractor computed the encoding, and so does for all batches."""
 
     def at(self, rows: Tensor) -> Encoded:
         return self._replace(rows=self.rows.index_select(0, rows))

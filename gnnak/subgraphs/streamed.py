@@ -111,13 +111,7 @@ class StreamedSubgraphs(RootedSubgraphs):
 def streamed(
     extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
 ) -> StreamedSubgraphs:
-    """Return the subgraphs of all nodes as slices of about `max_copies` node copies.
-
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> found = streamed(EgoNets(2), ring, 6, max_copies=7)
-    >>> [part.root.tolist() for part in found.parts]
-    [[0, 1], [2, 3], [4, 5]]
-    """
+    """Return the subgraphs of all nodes as slices of about `max_copies` node copies."""
     root = torch.arange(num_nodes, device=edge_index.device)
     none, ends = root[:0], edge_index.new_empty(2, 0)
     found = StreamedSubgraphs(

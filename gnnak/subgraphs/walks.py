@@ -17,8 +17,8 @@ from gnnak.typing import check_count, convert_count
 HIGH_DEGREE = 64
 """A walker at a node with more neighbours than this uses rejection sampling."""
 MAX_TRIALS = 64
-"""Maximal number of proposals in rejection sampling, after which the walker samples
-from the probabilities of all neighbours."""
+"""Number of rejected proposals after which all neighbours' probabilities are
+computed."""
 
 
 class Bias(NamedTuple):

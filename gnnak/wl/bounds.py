@@ -1,4 +1,4 @@
-"""Find a WL test that bounds a network: it distinguishes all that the network does."""
+"""A WL test bounds a network if it distinguishes all graphs that the network does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,18 +27,17 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
-"""Maps a network on egonets to the name and options of a WL test that bounds it. The
-bounds of GIN hold for all of `BASES` but PPGN, since 1-WL bounds them. The bounds of
-GNN-AK also hold after training with SubgraphDrop (suffix `-s`)."""
+"""Maps a network on egonets to the name and options of a WL test that bounds the
+network. The bounds of GIN hold for all base GNNs that 1-WL bounds: all of `BASES` but
+PPGN. The bounds of GNN-AK also hold after training with SubgraphDrop (suffix `-s`)."""
 
 WHOLE_BOUNDS: dict[str, str] = {"gin-ak": "1-wl", "gin-ak+": "gswl", "ppgn-ak": "2-fwl"}
-"""Maps a network to a WL test that bounds it if every rooted subgraph is the whole
-graph. GNN-AK then cannot recognise the root; GNN-AK+ recognises the root by its
-distance, 0."""
+"""Maps a network on whole graphs to a WL test that bounds it. GNN-AK then cannot
+recognise the root; GNN-AK+ recognises the root by its distance, 0."""
 
 EDGES_REMOVED_BOUNDS: dict[str, str] = {"gin-ak": "pswl", "gin-ak+": "gswl"}
-"""Like `WHOLE_BOUNDS`, for subgraphs with some edges removed (node deletion, masked
-egonets). The tests mark the root, because the removed edges reveal it to the network.
+"""Like `WHOLE_BOUNDS`, for whole graphs with some edges removed (node deletion, masked
+egonets). The tests mark the root, because removed edges reveal the root to the network.
 Conversely, stable colours of a graph with a marked root reveal the removed edges."""
 
 MEMBER_BOUNDS: dict[str, str] = {
@@ -57,8 +56,8 @@ MEMBER_BOUNDS: dict[str, str] = {
 """Maps a prefix such as "dss" of "dss-gin" to a WL test that bounds this subgraph GNN
 with every base GNN that 1-WL bounds. Zhang et al. (2023) prove the bounds, except those
 of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we derived. The bound of Local 2-FGNN
-follows from GSWL < SLFWL(2): a layer collects what both collect. A k-hop GNN of one
-layer is bounded by "swl", too. The bound of Nested GNN excludes the encoding
+follows from GSWL < SLFWL(2): its layers collect what these two tests collect. A k-hop
+GNN of one layer is bounded by "swl", too. Nested GNN must not have the encoding
 "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")

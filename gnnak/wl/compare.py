@@ -22,8 +22,8 @@ _NUMBERS_PER_ITEM = 14
 """Measured memory of one round: int64 values per node, edge or tuple of nodes."""
 
 MOST_COUNTED = 1 << 22
-"""If egonets may have more nodes in total, `estimated_bytes` does not count them, but
-uses an upper bound."""
+"""Above this total number of nodes of egonets, `estimated_bytes` uses an upper bound
+instead of counting the nodes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:

@@ -34,12 +34,11 @@ class DecidingColor:
     before: int | None
     """The colour of `example` one round earlier; None if round 0 is deciding."""
     sees: dict[int, int]
-    """Maps colours of the previous round to how often they occur around `example`: at
-    its neighbours for 1-WL, in its egonet for Subgraph-1-WL. Empty for tests on tuples,
-    or if round 0 is deciding."""
+    """Counts the previous round's colours around `example`, by colour: of its
+    neighbours for 1-WL, of its egonet for Subgraph-1-WL. Empty for other tests, or if
+    round 0 decides."""
     joined: int | None
-    """For Subgraph-1-WL, the number of edges in the egonet of `example`; None for other
-    tests, or if round 0 is deciding."""
+    """For Subgraph-1-WL, the number of edges in the egonet of `example`; else None."""
 
 
 @dataclass(frozen=True)

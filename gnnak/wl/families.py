@@ -61,10 +61,7 @@ def circulants(num_nodes: int, num_steps: int = 2) -> list[Graph]:
     """Return all connected circulant graphs with `num_steps` steps, up to isomorphism.
 
     Node i is adjacent to i ± s for each step s < `num_nodes / 2`. All graphs are
-    regular of degree `2 * num_steps`, so 1-WL distinguishes no pair of them.
-
-    >>> len(circulants(13))
-    3
+    regular of degree `2 * num_steps`, so 1-WL distinguishes no two of them.
     """
     steps = range(1, (num_nodes + 1) // 2)
     sets = [s for s in combinations(steps, num_steps) if gcd(num_nodes, *s) == 1]
@@ -89,22 +86,15 @@ def _connected(num_nodes: int) -> tuple[Graph, ...]:
 def connected_graphs(num_nodes: int) -> list[Graph]:
     """Return all connected graphs with `num_nodes` nodes, one per isomorphism class.
 
-    They come from all ways to add a node to connected graphs with one node less, since
-    every connected graph has a node whose removal leaves it connected. 2-FWL
+    They are built by adding a node to connected graphs with one node less: every
+    connected graph has a node whose removal leaves the graph connected. 2-FWL
     distinguishes all 996 connected graphs with 1 to 7 nodes.
-
-    >>> [len(connected_graphs(n)) for n in range(1, 6)]
-    [1, 1, 2, 6, 21]
     """
     return list(_connected(check_count("num_nodes", num_nodes, least=1)))
 
 
 def trees(num_nodes: int) -> list[Graph]:
-    """Return all trees with `num_nodes` nodes, up to isomorphism; 1-WL separates them.
-
-    >>> len(trees(7))
-    11
-    """
+    """Return all trees with `num_nodes` nodes, one per isomorphism class."""
     check_count("num_nodes", num_nodes, least=2)
     found = nx.nonisomorphic_trees(num_nodes)
     return [(read_graph(tree).edge_index, num_nodes) for tree in found]
@@ -113,12 +103,8 @@ def trees(num_nodes: int) -> list[Graph]:
 def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
     """Return a cycle of `num_nodes` nodes, and two disjoint cycles of half this length.
 
-    Both are 2-regular, so 1-WL does not distinguish them. Subgraph-1-WL* does if an
-    egonet contains a whole shorter cycle, and 3-WL always.
-
-    >>> (_, n), (two, _) = cycle_and_two(7)
-    >>> n, two.max().item()
-    (7, 6)
+    Both are 2-regular: 1-WL cannot distinguish them, but 3-WL can. Subgraph-1-WL* can
+    if an egonet contains the whole shorter cycle.
     """
     check_count("num_nodes", num_nodes, least=6)
     half = num_nodes // 2
@@ -132,7 +118,7 @@ def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
 def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
     """Sample two regular graphs that are not isomorphic; 1-WL cannot distinguish them.
 
-    `degree` is at least 3. `OptionError` if 30 graphs in a row are isomorphic.
+    `degree` must be at least 3. After 30 isomorphic samples, `OptionError` is raised.
     """
     check_count("degree", degree, least=3)
     found: list[Graph] = []
@@ -157,8 +143,8 @@ SEPARATING = (
     "01 02 03 04 15 25 36 46 57 67 78 79 8a 8b 9c 9d ae be ce de",
     "03 04 05 06 13 14 17 18 25 26 27 28",
 )
-"""Base graphs of `separating_pair`, as edges between hexadecimal nodes. One subgraph WL
-test distinguishes the pair, another does not."""
+"""Base graphs for `separating_pair`: edges between nodes 0..f. For each pair, one
+subgraph WL test distinguishes its graphs, and another does not."""
 
 
 def separating_pair(edges: str) -> tuple[Graph, Graph]:
@@ -168,8 +154,7 @@ def separating_pair(edges: str) -> tuple[Graph, Graph]:
 
 
 Groups = list[list[Graph]]
-"""A family of graphs, in groups of graphs that are not isomorphic; only graphs of one
-group are compared."""
+"""A family of graphs, in groups; only graphs of the same group are compared."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
 """The number of nodes and the degree, for each pair of random regular graphs."""
@@ -197,8 +182,7 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "separating": lambda: [list(separating_pair(edges)) for edges in SEPARATING],
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""Maps a family of graphs to the function that builds it; see the generators'
-docstrings for the tests that distinguish the graphs."""
+"""Maps the name of a family of graphs to the function that builds its groups."""
 
 
 def family(name: str) -> Groups:

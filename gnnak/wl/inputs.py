@@ -74,10 +74,7 @@ class GraphUnion:
 
 
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
-    """List the nodes (or edges) of selected graphs, and their position in `graphs`.
-
-    `home` is the graph of each node, sorted.
-    """
+    """List the nodes (or edges) of selected graphs, and their position in `graphs`."""
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
     return entry, place
@@ -222,8 +219,7 @@ def read_union(
 ) -> GraphUnion:
     """Convert graphs of any types to one union; see `Options` for the arguments.
 
-    A warning points to the code two calls above the caller, which must be the user's
-    code.
+    Warnings point to the code two calls above, which must be the user's code.
     """
     graphs = [loaded(graph) for graph in graphs]
     read = [read_graph(graph) for graph in graphs]

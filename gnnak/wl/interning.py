@@ -1,7 +1,7 @@
 """Intern tuples and multisets: replace each of them by its rank, an integer.
 
-The rank is the position in the sorted list of distinct tuples, so that there are no
-collisions, and node order does not matter. Tensors are int64 and not negative.
+The rank is the position in the sorted list of all distinct tuples. So there are no hash
+collisions, and ranks do not depend on node order. Tensors are int64, not negative.
 """
 
 import torch
@@ -46,9 +46,8 @@ def rank_rows(*columns: Tensor) -> Tensor:
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Replace each multiset by a rank; only equal multisets get equal ranks.
 
-    Entry i belongs to multiset `row[i]` and has `value[i]`. Each multiset becomes a
-    sorted list of (value, count) items. Ranks then replace adjacent pairs until one
-    item is left.
+    Entry i belongs to multiset `row[i]` and has `value[i]`. A multiset becomes a sorted
+    list of (value, count) items, of which neighbours are merged until one item is left.
     """
     if not row.numel():
         return torch.zeros(num_rows, dtype=torch.long, device=row.device)

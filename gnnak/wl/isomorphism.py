@@ -76,7 +76,7 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return each node's class, [n]: nodes are alike iff an isomorphism maps them."""
+    """Return the class of each node, [n]; an isomorphism maps nodes of a class."""
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
@@ -104,8 +104,8 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find isomorphic graphs without a search, by giving single nodes unique colours.
 
-    Returns, for each graph, [g]: a number that differs only for graphs that are not
-    isomorphic; the first graph known to be isomorphic; whether a search is needed.
+    Returns three [g]: a number that differs only for graphs that are not isomorphic;
+    the first graph known to be isomorphic; whether a search is needed.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
@@ -133,10 +133,10 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Return `same_as`, the first isomorphic graph, [g], updated by recoloured copies.
+    """Update `same_as`, the first graph known to be isomorphic to each graph, [g].
 
-    Graph i of `union` is a copy of `owner[i]`, with the 1-WL result `fingerprint[i]`.
-    Graphs with different `kind` are not isomorphic.
+    Graph i of `union` is a recoloured copy of graph `owner[i]`, with the 1-WL result
+    `fingerprint[i]`. Graphs with different `kind` are not isomorphic.
     """
     if not owner.numel():
         return same_as

@@ -18,8 +18,7 @@ Result = TypeVar("Result")
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
-"""Default families of `gnnak wl lab`: all but the two largest, which take minutes with
-2-FWL."""
+"""Default families of `gnnak wl lab`; 2-FWL takes minutes on the two others."""
 
 
 _PLUS = {"d2c": True, "centroid": True, "context": True}
@@ -47,8 +46,8 @@ class LabResult:
 
     family: str
     contender: str
-    """A test with its options; or a network with `random` or `trained` (weights) or
-    `bound` (the test that bounds the network)."""
+    """A WL test with options, or a network with `random` or `trained` weights, or with
+    `bound` for the test that bounds the network."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None

@@ -22,12 +22,12 @@ from gnnak.wl.families import Groups, family, pairs_apart
 from gnnak.wl.lab import LabResult, timed
 
 TOLERANCE = 1e-9
-"""Relative difference above which two float64 embeddings differ: far above rounding
-errors (about 1e-13), far below real differences."""
+"""Relative difference above which float64 embeddings differ. Rounding errors are about
+1e-13, and real differences far larger."""
 
 
 Embedder = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Maps g graphs (`x`, all 0, `edge_index` and `batch`) to float64 embeddings, [g,
+"""Maps `x` (all 0, [n]), `edge_index` and `batch` to float64 embeddings of graphs, [g,
 c]."""
 
 
@@ -79,8 +79,8 @@ DEGREES = (0, 1, 1, 1, 1)
 class PlainEmbedder(nn.Module):
     """A network without its head, with random float64 weights, in evaluation mode.
 
-    Other subgraph GNNs pool by sums, since means lose sizes; Nested GNN reads
-    distances.
+    Subgraph GNNs besides GNN-AK pool by sums, since a mean loses the number of nodes;
+    Nested GNN encodes distances instead of resistances.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run networks and the WL tests that bound them; yield three results per family.
 
-    These are for the test, for random weights, and after `steps` steps of `push_apart`.
-    `OptionError` for a network that cannot be built comes before all results.
+    The results are of the test, of random weights, and of weights after `steps` steps
+    of `push_apart`. `OptionError` is raised before any result.
     """
     names = list(names)
     for name in names:

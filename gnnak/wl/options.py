@@ -1,7 +1,7 @@
 """Names and options of the Weisfeiler-Leman (WL) tests.
 
-HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colour: 1-WL
-in `subgraph-1-wl*`, the user's choice in `subgraph-1-wl`.
+The paper's HASH maps an egonet to a colour: by 1-WL in `subgraph-1-wl*`, and as the
+user chooses in `subgraph-1-wl`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,8 +50,8 @@ class Options:
     """How `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root, node): `vs`
     first pools each subgraph, `sv` first pools each node over all subgraphs."""
     undirected: bool | None = None
-    """If True, missing reverse edges are added; else edges are directed, and None also
-    warns of tensors and PyG data without reverse edges."""
+    """If True, missing reverse edges are added. If False, edges are directed. None is
+    like False, with a warning about tensors and PyG data without reverse edges."""
     labels: bool = True
     """Whether node and edge labels are initial colours. If False, they are ignored."""
     max_memory: float = 8.0

@@ -15,12 +15,12 @@ $c(u, v)$ by the tuple of $c(u, v)$ and:
 | LFWL(2) | $\{(e_{uw}, e_{wv}, c(u, w), c(w, v)) : w \in N(v)\}$ |
 | SLFWL(2) | the multiset of LFWL(2), but over $w \in N(u) \cup N(v)$ |
 
-Here $\{\}$ is a multiset without entries of pairs that do not exist, $N$ are the
-neighbours, and $e$ is the colour of an edge.
+Here $\{\}$ is a multiset, $N$ are the neighbours, and $e$ is the colour of an edge.
+Pairs must exist: entries with $(u, w)$, $w \notin S_u$, are left out.
 
-The first four tests compare graphs by a readout: the multiset of all $s_u = \{c(u,
-v)\}_v$ (`vs`) or of all $s_v = \{c(u, v)\}_u$ (`sv`). LFWL(2) and SLFWL(2) compare the
-multisets of the colours of all pairs.
+A readout then compares graphs, in the first four tests. `vs` takes the multiset of all
+$s_u = \{c(u, v)\}_v$, `sv` that of all $s_v = \{c(u, v)\}_u$. LFWL(2) and SLFWL(2)
+compare the multisets of the colours of all pairs.
 """
 
 from collections.abc import Callable, Iterator

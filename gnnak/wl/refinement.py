@@ -147,8 +147,8 @@ def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \{ c^{(t)}_{v[1 \leftarrow u]} \}_u, \dots,
     \{ c^{(t)}_{v[k \leftarrow u]} \}_u \right)$$
 
-    Here $v$ is a k-tuple, and $v[i \leftarrow u]$ has node $u$ as its i-th entry. In
-    round 0, the colour of a tuple encodes its nodes and all their pairs.
+    The tuple $v[i \leftarrow u]$ is $v$ with node $u$ as its i-th entry. In round 0,
+    the colour of a tuple encodes the colours of its nodes and of all pairs of them.
     """
     return _refine(union, k, _oblivious)
 

@@ -24,9 +24,8 @@ def subgraph_refinement(union: GraphUnion, options: Options) -> Iterator[Colorin
     $G^{(t)}[N_k(v)]$ is the k-hop egonet of node $v$ with the colours of round $t$.
     HASH is "exact" (isomorphism) or a test in `REFINEMENTS`.
 
-    Difference from the paper: the new colour includes the old colour. On labelled
-    graphs, this makes colours finer in each round, so that the last round decides
-    alone.
+    Difference from the paper: the new colour includes the old colour. So on labelled
+    graphs, too, colours get finer in each round, and only the last round is compared.
     """
     assert options.num_hops is not None
     items, num_hops = torch.arange(union.num_nodes), options.num_hops

@@ -55,7 +55,7 @@ Parts = tuple[Tensor | None, Tensor | None]
 def choose_split(
     own: OwnData, rows: GraphRows, given: Any, classes: Tensor | None, seed: int
 ) -> Parts:
-    """Split graphs as the argument `given` says or, if it is None, `own.split`."""
+    """Split graphs by the user's parts `given` or, if None, as `own.split` says."""
     if len(rows) < 3:
         bad = len(rows.bad)
         why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
@@ -214,7 +214,7 @@ def _read(
 
 
 def _check_files(files: list[str]) -> None:
-    """Raise an error if the test file is used twice; warn if other files are equal."""
+    """Raise an error if the test file is also another part; warn of other repeats."""
     train, validation, *test = (Path(file).resolve() for file in files)
     if test and test[0] in (train, validation):
         name = "training" if test[0] == train else "validation"
@@ -281,7 +281,8 @@ def load_labelled(
     """Read graphs and targets to score a network that was trained on data like `info`.
 
     Also return the scored part: "test" for one graph with test nodes, else None. In one
-    graph, `bad` of the targets has all nodes outside the scored part.
+    graph, `bad` of the targets has all nodes outside the scored part or without a
+    target.
     """
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
@@ -367,7 +368,6 @@ def _rows(
 
 
 def _check_finite(rows: GraphRows) -> None:
-    """Raise `GraphError` if a feature of a node or an edge is not a finite number."""
     store = rows.store
     for key, ptr in (("x", store.node_ptr), ("edge_attr", store.edge_ptr)):
         values = getattr(store, key)
@@ -386,7 +386,7 @@ def _check_finite(rows: GraphRows) -> None:
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
-    """Return node and edge feature types; if `featurizer` is None, from the store."""
+    """Describe node and edge features: of a featurizer or, if it is None, a store."""
     if featurizer is not None:
         kind = molecules.FEATURIZERS[featurizer]
         return kind.nodes, kind.edges

@@ -45,15 +45,13 @@ from gnnak.typing import check_known
 
 
 class Featurizer(NamedTuple):
-    """One way to convert molecules to graphs."""
-
     convert: Callable[[Sequence[Any]], GraphStore]
     """Converts rdkit molecules to graphs."""
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on one of gnnak's data sets also sets the embeddings of
-    categories that no training graph has, as training on the user's data does."""
+    """Whether training on gnnak's own data sets also sets the embeddings of categories
+    without training graphs. Training on the user's data always sets them."""
 
 
 FEATURIZERS = {
@@ -73,7 +71,7 @@ FEATURIZERS = {
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the name of the featurizer that gives a data set's features, or None."""
+    """Return the name of the featurizer that computes a data set's features."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.
@@ -127,7 +125,7 @@ MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
 
 
 def molecule_files(path: FilePath) -> list[Path]:
-    """Return `path` if it is a table or `.smi`, or such files of a folder; else []."""
+    """Return tables and `.smi` files: `path` itself, or those in the folder `path`."""
     where = Path(path)
     files = [where]
     if where.is_dir():
@@ -175,7 +173,7 @@ def molecule_chunks(
 
 
 def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], Any]:
-    """Check the columns of all files; return them, and the pyarrow schema or None."""
+    """Check that all files have the same columns; return columns and Parquet schema."""
     headers, schemas = [], []
     for file in files:
         with _open(file) as table:

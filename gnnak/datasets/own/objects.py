@@ -46,7 +46,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def target_names(y: Any) -> tuple[str, ...]:
-    """Return the column names of `y`; () if one is no text, or occurs twice."""
+    """Return the column names of `y`, or () if one is not a text or occurs twice."""
     names = (getattr(y, "name", None),) if is_series(y) else ()
     names = tuple(y.columns) if is_frame(y) else names
     texts = tuple(name for name in names if isinstance(name, str) and name)
@@ -54,7 +54,7 @@ def target_names(y: Any) -> tuple[str, ...]:
 
 
 def refuse_frame(frame: Any) -> None:
-    """Raise `GraphError`: the user gave a data frame instead of graphs."""
+    """Raise `GraphError` for a data frame that was given instead of graphs."""
     names = list(map(str, frame.columns))
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
@@ -76,7 +76,7 @@ def store_of(batch: GraphBatch) -> GraphStore:
 
 
 def as_items(data: Any) -> list[Any]:
-    """Convert graphs of any supported type to a list; one graph gives a list of 1."""
+    """Convert graphs of any supported type, or a single graph, to a list."""
     if is_frame(data):
         refuse_frame(data)
     if is_series(data):
@@ -126,7 +126,7 @@ def graphs_in_list(
     trained: bool = False,
     source: str = "the list of graphs",
 ) -> GraphRows:
-    """Convert PyG `Data` or networkx graphs; bad and differing graphs become bad rows.
+    """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows.
 
     `trained` says that a trained model, not the user, named the attributes.
     """
@@ -192,7 +192,7 @@ UNREAD = {
 
 
 def target_level(graphs: Sequence[Any]) -> str:
-    """Return whether `y` has one row per "graph", "node", "edge" or "node or edge"."""
+    """Return what `y` has one row per: "graph", "node", "edge" or "node or edge"."""
     levels = {"graph", "node", "edge", "undirected edge"}
     for graph in graphs:
         y, edge_index = (getattr(graph, name, None) for name in ("y", "edge_index"))
@@ -238,7 +238,7 @@ def check_attributes(
     source: str,
     trained: bool = False,
 ) -> None:
-    """Raise an error if nodes (`owner` "node") or edges lack a wanted attribute."""
+    """Raise an error if `owner`, "node" or "edge", lacks a wanted attribute."""
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
         if trained and name not in known:
@@ -255,7 +255,7 @@ def check_attributes(
 
 
 def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
-    """Return the fields that may have one row per node, and per edge."""
+    """Return names of fields that may belong to nodes, and to edges."""
     names: set[str] = set()
     nodes, edges = set(), set()
     for graph in graphs:
@@ -298,7 +298,7 @@ def _networkx_features(
 def _pyg_features(
     store: GraphStore, graphs: Sequence[Any], node_attr: Names, edge_attr: Names
 ) -> FeatureUse:
-    """Return names of features and of unused fields; default: `x`, `edge_attr`."""
+    """Return the names of features (default: `x`, `edge_attr`) and unused fields."""
     nodes = node_attr or ("x",) * (store.x is not None)
     edges = edge_attr or ("edge_attr",) * (store.edge_attr is not None)
     fields = field_axes(graphs, store)

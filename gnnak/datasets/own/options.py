@@ -28,8 +28,8 @@ class OwnData:
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     targets: tuple[str, ...] = ()
     """The columns, graph attributes or node attributes to predict. If empty: all
-    columns of `labels` with numbers; without `labels`, the table's only column with
-    numbers, or the field `y` of the graphs."""
+    columns of numbers in `labels` or, without `labels`, the only column of numbers in
+    the table, or the field `y` of the graphs."""
     labels: str | None = None
     """A table with the targets, one row per graph; if None, `path` has the targets."""
     task: str | None = None
@@ -37,8 +37,8 @@ class OwnData:
     metric: str | None = None
     """The metric; if None, the default metric of the task."""
     split: str | None = None
-    """`random`, `scaffold`, `files` or `column:NAME`; if None, as in the file, or else
-    random."""
+    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split in the file
+    or, if it has none, a random one."""
     validation: str | None = None
     """The file with the validation graphs, if `split` is `files`."""
     test: str | None = None

@@ -14,7 +14,6 @@ from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
 
 SHARES = (0.8, 0.1, 0.1)
-"""The shares of the training, validation and test graphs."""
 CODES = "0 (train), 1 (validation) or 2 (test)"
 PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
@@ -41,14 +40,14 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def random_folds(
     num_graphs: int, num_folds: int, seed: int, classes: Tensor | None
 ) -> Tensor:
-    """Assign graphs to random folds, [folds, g]; `classes` get equal shares."""
+    """Assign graphs to random folds, [folds, g], with equal shares of `classes`."""
     if classes is None:
         return folds_by_group(torch.arange(num_graphs), num_folds, seed)
     return stratified_folds(classes, num_folds, seed)
 
 
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
-    """Group positions of molecules by Bemis-Murcko scaffold; largest group first."""
+    """Group molecules, as positions, by Bemis-Murcko scaffold, the largest first."""
     find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
     groups: dict[str, list[int]] = {}
@@ -104,7 +103,7 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
 
 
 def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
-    """Convert a split of graphs, [g], or of nodes, [n], if it is valid."""
+    """Return the user's split as a tensor, [g] or [n]; raise an error if malformed."""
     least = -1 if what == "node" else 0
     if isinstance(split, list) and split and all(isinstance(p, str) for p in split):
         return check_split(column_split("split", split), num_graphs, what)
@@ -124,7 +123,6 @@ def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
 
 
 def check_column(name: str, columns: Sequence[str], source: str) -> None:
-    """Raise `OptionError` if the data have no column of this name."""
     if not columns:
         raise OptionError(f"{source} has no columns; leave out the column {name!r}.")
     check_known("column", name, columns, of=f" in {source}")

@@ -36,10 +36,10 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
-    """Derive the task from columns of targets; None is unknown.
+    """Derive the task from columns of targets, where None is an unknown value.
 
-    Whole numbers 0, 1, ... are classes only if there are no others than 0 and 1, or if
-    each occurs at least twice on average.
+    Whole numbers 0, 1, ... are classes if there are only 0 and 1, or if each number
+    occurs at least twice on average.
     """
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
@@ -123,7 +123,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """Convert text to a number (true, yes: 1; false, no: 0); None if it is not one."""
+    """Convert text to a number (true, yes: 1; false, no: 0), or None."""
     try:
         return float(text)
     except ValueError:
@@ -131,7 +131,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return the name of each row's class: 1.0 becomes 1, and `TRUE` becomes `true`."""
+    """Return each row's class name, with 1.0 as 1, and `TRUE` as `true`."""
     names = [None if text is None else _without_point(text) for text in column]
     known = {name for name in names if name is not None}
     lower = {name.lower() for name in known}
@@ -187,9 +187,9 @@ def encode_targets(
 ) -> Targets:
     """Convert columns of texts or numbers to targets; if `task` is None, derive it.
 
-    A row is bad if all its targets are unknown (empty, `nan`, ...), if one is not a
-    number although the task needs numbers, or if its class is not in non-empty
-    `classes`. `numbers` has the row numbers for error messages; None for 1, 2, ...
+    A row is bad if all its targets are unknown (empty, `nan`, ...), if the task needs
+    numbers and a target is none, or if its class is not in `classes`, unless this is
+    empty. `numbers` has the row numbers for error messages; None means 1, 2, ...
     """
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
@@ -229,7 +229,7 @@ def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) ->
 
 
 def _words(column: Sequence[str | None]) -> list[str]:
-    """Return the distinct words of a column; [] if half of its values are numbers."""
+    """Return the distinct words of a column; [] if at least half are numbers."""
     distinct = {text for text in column if text is not None}
     words = sorted(text for text in distinct if as_number(text) is None)
     return words if 2 * len(words) > len(distinct) else []
@@ -238,7 +238,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Replace classes by positions in `classes` or, if it is empty, in sorted order."""
+    """Replace classes by their positions in `classes`, by default all, sorted."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]
@@ -269,7 +269,7 @@ def _encode_classes(
 def _encode_numbers(
     names: tuple[str, ...], texts: Sequence[Sequence[str | None]], labels: bool
 ) -> Targets:
-    """Convert columns to float32, with NaN if unknown; `labels` must be 0 or 1."""
+    """Convert columns to float32; NaN is unknown; labels besides 0 and 1 are bad."""
     y = np.full((len(texts[0]), len(texts)), np.nan)
     bad: dict[int, str] = {}
     for place, (name, column) in enumerate(zip(names, texts, strict=True)):
@@ -293,7 +293,7 @@ def _encode_numbers(
 
 
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `GraphError` if all targets are constant, in more than two rows."""
+    """Raise `GraphError` if there are over two rows, and all targets are constant."""
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):
         return

@@ -42,8 +42,8 @@ NUMBER = re.compile(
     rf"|(?P<point>(?:\d+\.\d*|\.\d+){EXPONENT})"
     rf"|(?P<whole>\d+{EXPONENT}))"
 )
-"""Matches a number. The matching group names its notation: `grouped` has separators of
-thousands (1.234,5 or 1,234.5), `comma` and `point` have decimals, `whole` has none."""
+"""Matches a number; the matching group names its notation: `grouped` with separators of
+thousands (1.234,5 or 1,234.5), decimal `comma`, decimal `point`, or `whole`."""
 LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
@@ -54,7 +54,7 @@ Columns = Mapping[str, Sequence[str]]
 def with_points(
     columns: Columns, source: str, targets: Sequence[str], task: str | None
 ) -> Columns:
-    """Replace decimal commas by points in the target columns; without names, in all."""
+    """Replace decimal commas by points in the target columns, by default in all."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -65,9 +65,8 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    Columns of words, and of classes in several notations, are returned unchanged. Other
-    columns raise `GraphError` for separators of thousands, or for both commas and
-    points.
+    Words, and classes in several notations, are returned unchanged. Other columns raise
+    `GraphError` if they have separators of thousands, or both commas and points.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -102,7 +101,7 @@ def as_points(
 def _warn_of_thousands(
     name: str, texts: Sequence[str], kinds: Sequence[str | None], source: str
 ) -> None:
-    """Warn if all decimals have three digits, as in 1.234, 987 and 12.500."""
+    """Warn if points or commas may separate thousands, as in 1.234, 987 and 12.500."""
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
     like = all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows)
     if rows and "whole" in kinds and like:
@@ -140,9 +139,9 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
 def find_columns(
     own: OwnData, rows: GraphRows, y: Any
 ) -> tuple[list[Column], list[int] | None]:
-    """Return the columns of targets of readable graphs, and their row numbers or None.
+    """Return the columns of targets of readable graphs, and row numbers or None.
 
-    The targets come from the first of these that has them: `y`, the table `own.labels`,
+    They come from the first source that has targets: `y`, the table `own.labels`,
     columns or graph attributes, node attributes, the graphs' field `y`.
     """
     numbers = (rows.position + 1).tolist()
@@ -201,7 +200,7 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Mark targets as targets of nodes; drop them if `y` or `own.labels` has others."""
+    """Mark node attributes as targets; remove `y` if the user gives other targets."""
     store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
         store = replace(store, y=None, node_targets=False)
@@ -236,7 +235,7 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the column to predict: the only one, or else the only one with numbers."""
+    """Return the column to predict: the only one, else the only one with numbers."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     if len(others) == 1:
@@ -299,10 +298,9 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the wanted columns of a table, or all columns if `wanted` is empty.
+    """Return the `wanted` columns of a table, or all columns if it is empty.
 
-    Names that are not in `known` rename the columns, unless they look like
-    misspellings.
+    Names that are not `known` rename the columns, unless they look like misspellings.
     """
     width = table.shape[1]
     known = known or default_names(width)

@@ -1,10 +1,9 @@
 r"""The graph6 format: one simple undirected graph per line, in printable characters.
 
-A line has the number of nodes, n, then the bits of the upper triangle of the adjacency
-matrix, column by column: $(0,1), (0,2), (1,2), (0,3), \ldots$, padded with zeros. Six
-bits are one character, whose code is their number plus 63. For n > 62, `~` and three
-characters, or `~~` and six characters are the number of nodes. See
-https://users.cecs.anu.edu.au/~bdm/data/formats.txt
+A line has the number of nodes, then the upper triangle of the adjacency matrix, column
+by column: $(0,1), (0,2), (1,2), (0,3), \ldots$, padded with zeros. A character's code
+is six bits plus 63. Above 62 nodes, `~` and three characters, or `~~` and six, are the
+number. See https://users.cecs.anu.edu.au/~bdm/data/formats.txt
 """
 
 import numpy as np

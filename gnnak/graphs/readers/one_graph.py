@@ -24,10 +24,6 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
     """Convert masks of nodes, [n] or [n, splits], to splits, [n] or [splits, n].
 
     A split has 0, 1, 2 for training, validation and test nodes, and -1 for other nodes.
-
-    >>> train, test = torch.tensor([True, False, False]), torch.tensor([0, 1, 0]).bool()
-    >>> split_of_masks({"train_mask": train, "test_mask": test}, 3)
-    tensor([ 0,  2, -1])
     """
     columns = {}
     for name, mask in masks.items():

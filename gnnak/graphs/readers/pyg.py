@@ -265,9 +265,9 @@ class Attribute:
     dim: int = 0
     """The dimension along which PyG concatenates the field, from `Data.__cat_dim__`."""
     step: Tensor | None = None
-    """[g], int64, on the CPU: each graph's increment of a field of indices, from PyG's
-    `Data.__inc__`. In a batch, indices are shifted by the sum of the increments of the
-    graphs before. None if the field has no indices."""
+    """[g], int64, on the CPU: `Data.__inc__` of a field of indices; else None. In a
+    batch, a graph's indices are shifted by the sum of the increments of earlier graphs.
+    """
 
     @cached_property
     def start(self) -> Tensor:
@@ -466,8 +466,7 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs. Of the fields in `STORED`, it has those with one row for an axis
-    stated there."""
+    """The graphs, with the fields in `STORED` whose rows are as `STORED` says."""
     attributes: Attributes = field(default_factory=Attributes)
     """All other fields of the graphs."""
     kind: type | None = None

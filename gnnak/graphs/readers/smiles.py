@@ -147,8 +147,8 @@ ATOM_TYPES = (
 )
 """The names of the 28 atom types; ZINC-12K has atoms of the first 21 types."""
 OTHER_ATOM = len(ATOM_TYPES) - 1
-"""The type of all other atoms: the last type, which does not occur in ZINC-12K, since
-the embedding table has no further row."""
+"""The type of all other atoms: the last, since the embedding table ends there. ZINC-12K
+does not have this type."""
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE")
 """The names of bond types 1, 2 and 3. Type 0, not in ZINC-12K, is for all others."""
 
@@ -171,11 +171,10 @@ def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
 def atom_name(atom: Any, is_centre: bool) -> str:
     """Return the name of an atom in the notation of `ATOM_TYPES`.
 
-    The name has the hydrogen count and the charge where SMILES needs brackets: for
-    charged atoms (`N H1 +`), stereocentres with a hydrogen atom (`C H1`, from `[C@H]`)
-    and phosphorus of unusual valence. As a check, 1500 graphs of ZINC-12K were
-    converted to molecules and back: all but one got the same types. Types 21 to 27
-    could not be checked.
+    Hydrogen count and charge are in the name if SMILES needs brackets: for charged
+    atoms (`N H1 +`), stereocentres with hydrogen (`C H1`, from `[C@H]`) and phosphorus
+    of unusual valence. 1499 of 1500 graphs of ZINC-12K, converted to molecules and
+    back, got the same types. Types 21 to 27 do not occur in ZINC-12K.
     """
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())

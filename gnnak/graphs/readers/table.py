@@ -64,10 +64,9 @@ class Table(NamedTuple):
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV, TSV or Parquet file and read its header.
 
-    The separator is a comma, a semicolon or a tab: the one named in a first line such
-    as `sep=;`, a tab in `.tsv` files, or the only one in the header. Otherwise it is
-    the one that gives header and first row equally many cells, or else the most
-    frequent one.
+    A first line such as `sep=;` names the separator; in `.tsv` files, it is a tab. Of
+    several candidates, it is the one that splits header and first row into equally many
+    cells, or else the most frequent one.
     """
     where = Path(path)
     with open_bytes(path) as raw:

@@ -18,10 +18,9 @@ from gnnak.nn.mlp import mlp
 
 
 class GCN(GCNConv):
-    """PyG's `GCNConv` in a form that can be captured as a CUDA graph.
+    """PyG's `GCNConv`, but it can be captured as a CUDA graph.
 
-    `GCNConv` synchronises to replace the self loops of the graph by new self loops;
-    here, they get weight zero instead.
+    `GCNConv` synchronises to remove self loops; here, they get weight zero instead.
     """
 
     synchronises = False
@@ -71,10 +70,7 @@ def gatedgcn(channels: int) -> MessagePassing:
 
 
 def pna(channels: int, degrees: Tensor) -> MessagePassing:
-    """Build PNA; `degrees[d]` is the number of training nodes with in-degree d.
-
-    At least one node must have an incoming edge: the scalers divide by a mean degree.
-    """
+    """Build PNA; `degrees[d]` is the number of training nodes with in-degree d."""
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):
         raise OptionError(

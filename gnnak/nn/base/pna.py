@@ -82,8 +82,8 @@ class PNAStarConv(nn.Module):
 
 
 _STARTS = {"amin": float("inf"), "amax": float("-inf")}
-"""Initial values of a minimum and a maximum. 0 would take part of the gradient: PyTorch
-divides the gradient among all equal extremes."""
+"""Initial values of a minimum and a maximum. An initial value of 0 could be an extreme,
+and PyTorch would divide its gradient among all equal extremes."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:

@@ -15,10 +15,10 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class NodePairs:
-    """The p pairs of nodes of one graph, as rows of a matrix of pair states, [p, w].
+    """The pairs of nodes in the same graph, as rows of a matrix of pair states, [p, w].
 
-    A graph with q nodes has q * q consecutive rows: (0, 0), (0, 1), ..., (0, q - 1),
-    (1, 0) and so on. Graphs are sorted by q. No row is padding.
+    A graph with q nodes has q * q rows in a block: (0, 0), (0, 1), ..., (0, q - 1), (1,
+    0) and so on. Graphs are sorted by q. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
@@ -103,9 +103,8 @@ def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 
 
 MAX_XAVIER_BLOCKS = 4
-"""With more blocks, `PPGN` does not use Xavier initialisation. The product of a block
-is quadratic in the states, which would overflow (on graphs of 15 nodes, after six
-blocks)."""
+"""With more blocks, `PPGN` does not use Xavier initialisation: products of states would
+overflow (on graphs of 15 nodes, after six blocks)."""
 
 
 class PPGN(nn.Module):
@@ -192,9 +191,8 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: matrix products of the states of node pairs, per channel.
 
-    Without `xavier`, products are initially so small that they hardly change the
-    states: in float32, differences that only show after several blocks cannot be
-    learned.
+    Without `xavier`, PyTorch's initialisation makes products very small: in float32,
+    the network cannot learn from differences that only show after several blocks.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:

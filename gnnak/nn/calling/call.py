@@ -298,8 +298,8 @@ def first_weight(module: nn.Module) -> Tensor | None:
 
 
 MASKS = ("_edge_mask", "_loop_mask")
-"""Attributes that PyG's explainers set in a conv: factors of edge messages, and a mask
-without self loops."""
+"""Attributes that PyG's explainers set in a conv: a factor for each edge's message, and
+a mask that is False for self loops."""
 
 
 def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
@@ -341,8 +341,8 @@ IGNORED = ("batch", "batch_size")
 """Arguments that an uplifted conv ignores: its base GNN gets the subgraph of each node
 copy as `batch`."""
 REFUSED = ("return_attention_weights", "return_semantic_attention_weights")
-"""Arguments that an uplifted conv refuses: they ask for the attention weight of each
-edge, but an edge has one in every subgraph."""
+"""Arguments that an uplifted conv refuses: they ask for one attention weight per edge,
+but an edge has one in every subgraph."""
 
 
 @dataclass(frozen=True)
@@ -452,9 +452,9 @@ def _holds_tensors(value: object) -> bool:
 class EdgeReader:
     """Converts edges or a sparse matrix to `edge_index`, [2, e], and edge values.
 
-    As in PyG, entry (i, j) of a matrix is the edge j -> i. For the same edges as in the
-    last call, the same tensor is returned, with its subgraphs. It is cached, per
-    thread, until the user's object is freed.
+    As in PyG, entry (i, j) of a matrix is the edge j -> i. Equal edges in the next call
+    give the same tensor, so that its subgraphs are reused. It is cached per thread,
+    until the user's object is freed.
     """
 
     def __init__(self) -> None:

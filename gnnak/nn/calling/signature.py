@@ -56,8 +56,8 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""Maps prefixes of class names of PyG modules that are no `MessagePassing` to the
-reason why they cannot be uplifted."""
+"""Maps prefixes of class names to the reason why PyG modules that are not
+`MessagePassing` cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
@@ -206,7 +206,7 @@ def _other_module(module: nn.Module) -> str | None:
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
-    """Return the parameters of `gnn.forward`, or those that a wrapper stands for."""
+    """Return the parameters of `gnn.forward`, or of a conv inside an uplifted conv."""
     named = getattr(getattr(gnn, "signature", None), "param_dict", None)
     if named is not None:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -34,7 +34,7 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return example values for further arguments; first for the required ones only.
+    """Return example values for further arguments; first, for required arguments only.
 
     The list is empty if the name of a required argument does not tell what it holds.
     """
@@ -71,9 +71,8 @@ MAX_COLUMNS = 4
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    `further` has values for further arguments, by name. `edge_attr`, [e, ...], has edge
-    attributes of the user's graph, tried first. If all calls fail, `failure` is the
-    error.
+    `further` has values for further arguments, by name. The user's `edge_attr`, [e,
+    ...], are tried first. If all calls fail, `failure` is the error to report.
     """
 
     def __init__(
@@ -129,9 +128,9 @@ class Trial:
         )
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
-        """Return the width of the output, or None, and whether the argument is read.
+        """Return the output's width, or None, and whether the GNN reads the argument.
 
-        If the calls do not show it, the second result is `named`: the signature names
+        If calls do not tell, the second result is `named`: whether the signature has
         it.
         """
         for position, edges in enumerate(self._edges(argument)):
@@ -203,10 +202,10 @@ class Trial:
 
 @contextmanager
 def trial_mode(module: nn.Module) -> Iterator[None]:
-    """Context manager: switch to evaluation without gradients; then restore modes.
+    """Context manager: switch to evaluation mode without gradients, then restore modes.
 
-    The random state is restored, too, unless `module` is lazy, so that the next lazy
-    module gets other initial weights.
+    The random state is also restored, unless `module` is lazy: the next lazy module
+    must get other initial weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())

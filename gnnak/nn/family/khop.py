@@ -22,20 +22,16 @@ class Rings(NamedTuple):
     node: tuple[Tensor, ...]
     """For each ring, the node of each row."""
     edges: dict[tuple[int, int], Tensor]
-    """Maps (source ring, target ring) to the edges between the rows of these rings, [2,
-    edges]. The target ring is the source ring or the next inner one. Padded rings have
-    a column for every edge copy of the batch; columns of other edge copies have padding
-    rows."""
+    """Maps (source ring, target ring) to the edges between their rows, [2, edges],
+    where the target ring is the source ring or the next inner one. Padded rings have a
+    column for every edge copy of the batch, with padding rows if it does not join these
+    rings."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, a scalar; None if there is no padding."""
 
 
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
-    """Divide egonets into rings 0, ..., `num_hops`; the result is cached.
-
-    Padded egonets get padded rings, whose sizes depend only on the sizes of the
-    tensors, so this does not synchronise.
-    """
+    """Divide egonets into rings 0, ..., `num_hops`, cached; padded ones do not sync."""
 
     def find() -> Rings:
         if subgraphs.real is None:
