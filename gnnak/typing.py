@@ -94,7 +94,7 @@ def check_known(
 ) -> None:
     """Raise `OptionError` unless `name` is known; the message suggests a similar name.
 
-    In the message, `of` follows the name, and `more` the known names.
+    In the message, `of` follows the name, and `more` follows the known names.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):

@@ -24,8 +24,7 @@ class Neighbors(NamedTuple):
     edge: Tensor
     """[e]: the column of `edge_index` for each entry of `node`."""
     key: Tensor
-    """[e]: sorted numbers `v * n + u` for each neighbour `u` of `v`, to look up
-    edges."""
+    """[e], sorted: `v * n + u` for each neighbour `u` of `v`, to look up edges."""
 
     @property
     def num_nodes(self) -> int:
@@ -141,7 +140,7 @@ def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
 def hops_to_root(
     edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
 ) -> Tensor:
-    """Return each node's distance to the nearest root, [n]; -1 if above `max_hops`."""
+    """Return each node's distance to the nearest root, [n]; -1 beyond `max_hops`."""
     source, target = edge_index
     hop = torch.full((num_nodes,), -1, dtype=torch.long, device=edge_index.device)
     hop[roots] = 0

@@ -30,9 +30,9 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """Build circular skip link (CSL) graphs, one for each of `skips`.
 
     With skip s, coprime to `num_nodes`, node i is joined to i ± 1 and i ± s. All graphs
-    are 4-regular, so 1-WL and 2-WL distinguish none of them; 3-WL distinguishes the ten
-    default graphs. Subgraph-1-WL* (see `gnnak.graphs.named`) with 1-hop egonets only
-    detects triangles, which only skip 2 has.
+    are 4-regular, so 1-WL and 2-WL distinguish no two of them; 3-WL distinguishes the
+    ten default graphs. Subgraph-1-WL* (see `gnnak.graphs.named`) with 1-hop egonets
+    only detects triangles, which only skip 2 has.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
@@ -55,9 +55,10 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
 
     $A$ and $B$ are not isomorphic. The k-dimensional Weisfeiler-Leman test (k-WL) can
-    distinguish them only if k is larger than the smallest separator of the base graph.
-    Subgraph-1-WL on t-hop egonets cannot distinguish them if t <= 4 and the base graph
-    has girth at least 5, even if it tests egonets for isomorphism (Theorem 4).
+    distinguish them only if k is larger than the size of the smallest separator of the
+    base graph. Subgraph-1-WL on t-hop egonets cannot distinguish them if t <= 4 and the
+    base graph has girth at least 5, even if it tests egonets for isomorphism (Theorem
+    4).
     """
     check_simple(base)
     wrong = [node for node, degree in base.degree if degree != 3]
@@ -100,10 +101,10 @@ MAX_DEGREE = 12
 def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     r"""Build two non-isomorphic graphs from a simple, connected base graph $B$.
 
-    Their nodes are the pairs $(x, S)$ of a base node $x$ and a set $S$ of an even
-    number of its neighbours. The first graph joins $(x, S)$ and $(y, T)$ iff $xy$ is an
-    edge of $B$ and $y \in S \Leftrightarrow x \in T$. The second graph negates this for
-    one base edge $xy$.
+    The nodes are the pairs $(x, S)$ of a base node $x$ and a set $S$ of an even number
+    of neighbours of $x$. The first graph joins $(x, S)$ and $(y, T)$ iff $xy$ is an
+    edge of $B$ and $y \in S \Leftrightarrow x \in T$. The second graph negates this
+    condition for one base edge $xy$.
     """
     check_simple(base)
     if not base.number_of_edges() or not nx.is_connected(base):
@@ -148,7 +149,7 @@ _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
 pair of 13 points once."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A 5x5 Latin square that permuted rows, columns and symbols do not make cyclic."""
+"""A 5x5 Latin square, not equivalent to the cyclic square, (row + column) mod 5."""
 
 
 def latin_squares() -> list[Matrix]:
@@ -178,8 +179,8 @@ def regular_two_graphs() -> list[Matrix]:
     """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
 
     A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    Switching a graph (see `switched`) gives the other graphs of a two-graph. It is
-    regular if its Seidel matrices have only two eigenvalues, here 5 and -5.
+    A two-graph has all graphs that switching (see `switched`) turns into each other. It
+    is regular if its Seidel matrices have only two eigenvalues, here 5 and -5.
     """
     cells = list(product(range(5), repeat=2))
     found = []
@@ -270,9 +271,9 @@ def srg26() -> list[Graph]:
 def srg28() -> list[Graph]:
     """Return the 4 graphs srg(28, 12, 6, 4): the triangular and three Chang graphs.
 
-    The triangular graph joins pairs of 8 points that share one point. The Chang graphs
-    switch a perfect matching, an 8-cycle, or a triangle and a 5-cycle of these 8
-    points.
+    The triangular graph joins the pairs of 8 points that share one point. Switching it
+    by a perfect matching, an 8-cycle, or a triangle and a 5-cycle gives the Chang
+    graphs.
     """
     pairs = list(combinations(range(8), 2))
     joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])

@@ -77,7 +77,7 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` is None or has one row per node (`owner`)."""
+    """Raise `GraphError` unless `value` is None or a tensor with `rows` rows."""
     if value is None:
         return
     tensor = check_tensor(name, value, device)
@@ -93,7 +93,7 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` unless values can be concatenated; for axis None, stacked."""
+    """Raise `GraphError` unless values can be concatenated (axis None: stacked)."""
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:

@@ -18,8 +18,8 @@ def ragged_ranges(
     """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
     Returns the number `i` of each integer's range, [total], and the integers, [total].
-    If `total` is None, it is computed, which synchronises; so is `ptr`,
-    `pointers(count)`.
+    If `total` is None, it is computed, which synchronises. `ptr` is `pointers(count)`,
+    if known.
     """
     if ptr is not None:
         return _shifted(start - ptr[:-1], count, total)
@@ -29,7 +29,7 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Like `ragged_ranges`, with ranges that end before `stop`; `end` sums `count`."""
+    """Like `ragged_ranges`, but with ends `stop`; `end` is the cumsum of `count`."""
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
@@ -43,7 +43,7 @@ def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, T
 
 
 def range_ends(count: Tensor) -> tuple[Tensor, int]:
-    """Return the cumulative sum and the total of `count`; the total synchronises."""
+    """Return `count.cumsum(0)` and the total as an int, which synchronises."""
     end = torch.cumsum(count, 0)
     return end, int(end[-1]) if end.numel() else 0
 
@@ -54,7 +54,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Return the first rows of all but the first chunk of rows, for bounded `work`.
+    """Cut rows into chunks of about `limit` work; return where all but the first start.
 
     A chunk starts at each row that takes the running total above a multiple of `limit`.
 
@@ -92,8 +92,7 @@ def sort_pairs(
 ) -> tuple[Tensor, Tensor]:
     """Sort pairs (key, value) of integers by key; return keys and values.
 
-    Values of equal keys must be in increasing order. Without `value`, values are 0, 1,
-    ....
+    Values of equal keys must be in increasing order. By default, values are positions.
     """
     bits = max((key.numel() if value is None else value_size) - 1, 0).bit_length()
     few = key.device.type != "cpu" or key.numel() < FEW

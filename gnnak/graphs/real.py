@@ -13,7 +13,7 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""Attribute, but no field, of a padded PyG batch, with its `RealCounts`."""
+"""Name of the attribute, not a PyG field, with a padded batch's `RealCounts`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -293,7 +293,7 @@ def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
 def add_reverse_edges(
     edge_index: Tensor, directed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Insert each edge's reverse edge after it, except for self loops and `directed`.
+    """Insert each edge's reverse edge after it, unless it is a self loop or `directed`.
 
     Also return the old position of the edge that each new edge copies or reverses.
     """
@@ -317,7 +317,7 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def with_new_edges(
     store: GraphStore, graph: Tensor, edge_index: Tensor, origin: Tensor | None
 ) -> GraphStore:
-    """Replace the edges; `graph`, [e], is each edge's graph, `origin`, its old edge."""
+    """Replace the edges; edge i is in `graph[i]`, with attributes of `origin[i]`."""
     counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
     return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
 
@@ -353,7 +353,7 @@ def is_one_way(store: GraphStore) -> bool:
 
 
 def two_way_edges(store: GraphStore) -> Tensor:
-    """Return the positions of edges to the lower node that have a reverse edge."""
+    """Return edges that have a reverse edge; only the edge to the lower node number."""
     first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
     source, target = store.edge_index + first
     size = int(store.node_ptr[-1])
@@ -368,7 +368,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Number edges, [e]: equal numbers for equal attributes and ends, in any order."""
+    """Number edges, [e], by their attributes and ends, without regard to direction."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]

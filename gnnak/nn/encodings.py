@@ -44,7 +44,7 @@ class HopTable(nn.Module):
 class HopGate(nn.Module):
     r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$: learned factors in 0..1.
 
-    Difference from the paper: a Linear allows $\mathbf{d}$ to be narrower than states.
+    Difference from the paper: a Linear maps $\mathbf{d}$ to the width of the states.
     """
 
     def __init__(self, hop_channels: int, channels: int) -> None:
@@ -124,7 +124,7 @@ def at_nodes(
 ) -> dict[Encoding, Tensor]:
     """Turn encodings of subgraphs, [s, c], into encodings of nodes, [n, c].
 
-    With SubgraphDrop, `plan_filling` says from which neighbours others are estimated.
+    With SubgraphDrop, dropped nodes get means over neighbours; see `plan_filling`.
     """
     if not encodings or (
         subgraphs.num_subgraphs == num_nodes

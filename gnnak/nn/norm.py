@@ -1,7 +1,7 @@
 """BatchNorm for padded batches, and for training with several processes (DDP).
 
-By `real_rows`, a layer sets the numbers of real rows in a context variable (local to
-the thread), where all BatchNorms of a GNN read them.
+By `real_rows`, a layer sets the numbers of real rows in a context variable, which is
+local to the thread. All BatchNorms inside a GNN read this variable.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ RowAxis = Literal["nodes", "edges", "graphs"]
 class RealRows:
     """Numbers of real nodes, edges and graphs of a padded batch, as scalar tensors.
 
-    In GNNs on rooted subgraphs: of node copies, edge copies and subgraphs. None: no
-    padding.
+    On rooted subgraphs, the numbers of real node copies, edge copies and subgraphs.
+    None means no padding.
     """
 
     nodes: Tensor | None = None
@@ -177,7 +177,7 @@ def norm_real_rows(
 ) -> Tensor:
     """Apply training-mode batch norm to `x`, [n, c]; padding rows become the mean.
 
-    Fewer than two real rows use, and do not update, running statistics (if not None).
+    With fewer than two real rows, running statistics, if any, replace those of `x`.
     """
     wide = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]

@@ -15,9 +15,9 @@ from gnnak.nn.norm import current_real_rows, real_rows
 def recomputed(
     module: nn.Module, *arguments: Any, function: Callable[..., Any] | None = None
 ) -> Any:
-    """Call `module`, or a part, `function`; the backward pass recomputes activations.
+    """Call `module`, or its part `function`; recompute activations in backward.
 
-    It uses the same dropout masks, and does not update running statistics.
+    The recomputation has the same dropout masks, and updates no running statistics.
     """
     again = SecondPass(module)
     return checkpoint(
@@ -31,8 +31,9 @@ def recomputed(
 class SecondPass:
     """Context manager for the recomputation of a module in the backward pass.
 
-    As this may be in another thread, outside the `with` blocks of the forward pass, it
-    sets backend and real rows again. It freezes the running statistics of BatchNorms.
+    This may be in another thread, outside the `with` blocks of the forward pass: so
+    backend and real rows are set again. The running statistics of BatchNorms do not
+    change.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -34,8 +34,8 @@ POOLED = ("sum", "mean")
 class Slices(LazySlices):
     """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
-    A slice numbers its node copies and subgraphs from 0, but has the graph's nodes and
-    edges.
+    Slices number node copies and subgraphs from 0, but nodes and edges as the graph
+    does.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:

@@ -285,7 +285,7 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Read a call: node states, `edge_index`, sparse values or None, and the rest."""
+    """Return states, `edge_index`, sparse values or None, and the rest of a call."""
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -327,8 +327,8 @@ def with_values(
 ) -> dict[str, Any]:
     """Add the values of a sparse matrix, [e] or [e, c], to the arguments.
 
-    They become `edge_type` (integers), `edge_weight`, [e], or `edge_attr`, [e, c], if
-    the conv reads this argument.
+    The values become `edge_type` (integers), `edge_weight`, [e], or `edge_attr`, [e,
+    c], if the conv reads this argument.
     """
     named = dict(given)
     if values is None:
@@ -360,7 +360,8 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer in the first training steps.
 
-    Without norms, sums over large subgraphs grow in every layer, and the loss is huge.
+    Without norms, sums over large subgraphs grow in every layer, as does the first
+    loss.
     """
 
     def __init__(self) -> None:

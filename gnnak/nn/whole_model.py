@@ -23,8 +23,7 @@ from gnnak.subgraphs.extractors import Extractor, check_extractor
 from gnnak.typing import check_count
 
 Selector = str | type
-"""Selects modules by class, or by class or module name, such as "encoder.conv1",
-"convs.*"."""
+"""Selects modules by class, class name or module name ("encoder.conv1", "convs.*")."""
 Selectors = Selector | Sequence[Selector] | None
 UPLIFTED = (GNNAK, UpliftedConv, LazyUpliftedConv)
 

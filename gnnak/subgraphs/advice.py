@@ -73,7 +73,7 @@ def estimated_sizes(
 def sampled_sizes(
     find: Find, num_nodes: int, device: torch.device, most: int, seconds: float | None
 ) -> Sizes:
-    """Estimate sizes from up to `most` random roots, in about `seconds` if not None."""
+    """Estimate sizes from the subgraphs of up to `most` roots, in about `seconds`."""
     began, generator = monotonic(), torch.Generator().manual_seed(0)
     order = torch.randperm(num_nodes, generator=generator, device="cpu")[:most]
     order = order.to(device)
@@ -104,7 +104,7 @@ SECONDS = 0.3
 WHOLE_SECONDS = 0.8
 """Seconds to estimate the size of all egonets."""
 SAMPLE = 64
-"""Number of roots to estimate an alternative's size; four times as many for egonets."""
+"""Number of roots for estimating an alternative; egonets use four times as many."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 CAPS = (50, 20, 10, 5)
@@ -125,10 +125,10 @@ COVERAGE = 3
 SLICE = " a slice"
 """Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""The options of an alternative, a suffix of its memory, and its sizes."""
+"""The options of an alternative, a text to follow its memory, and its sizes."""
 Cost = Callable[[Sizes, bool], float]
-"""Returns the bytes that subgraphs of some sizes need, if True for one layer at a
-time."""
+"""Returns the bytes that subgraphs of some sizes need; if the second argument is True,
+with one layer at a time in memory."""
 
 
 def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None:

@@ -15,7 +15,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
 PART = "gnnak_part"
-"""Attribute of an `edge_index` that is part of a larger graph, without subgraphs."""
+"""Attribute that marks an `edge_index` without subgraphs as part of a larger graph."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,8 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or `edge_index` changed.
 
-    Comparing edges synchronises, so GPU code does not compare during a capture, nor for
-    `compared`, subgraphs that the caller has already compared.
+    Comparing edges synchronises. So on a GPU, edges are not compared during a capture,
+    nor if the caller has already compared those of the subgraphs `compared`.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -63,7 +63,7 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Return whether `edge_index` equals its attached copy (0-dim), or None."""
+    """Compare `edge_index` with its attached copy; return a 0-dim tensor, or None."""
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
         return None

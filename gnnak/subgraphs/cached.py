@@ -22,8 +22,7 @@ SAMPLE = 64
 CHUNK = 2**18
 """Approximate number of nodes per call of the extractor, to bound memory."""
 PAIR_CHUNK = 2**21
-"""Approximate number of node pairs per call of an extractor with structural
-encodings."""
+"""Approximate number of node pairs per extraction with structural encodings."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,7 +156,7 @@ def _extract(
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Cache the subgraphs of a store; None if too large, random, or without graphs."""
+    """Cache subgraphs that are not random and need up to `limit` bytes; else None."""
     if extractor.random or not len(store):
         return None
     count = min(SAMPLE, len(store))

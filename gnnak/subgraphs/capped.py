@@ -17,7 +17,7 @@ from gnnak.typing import check_count
 CHUNK = 1 << 18
 """Largest number of nodes that are proposed at a time, to bound the memory."""
 BITS = 32
-"""Number of bits of a node number."""
+"""Number of bits of the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
 """Step sizes through a list of neighbours. These primes divide no degree, so no
 neighbour is visited twice."""
@@ -106,7 +106,8 @@ def _sample(
     """Sample egonets of a few roots; return `i * n + v` for root i and node v, sorted.
 
     During the search, a pair (i, v) is `i * 2**BITS` plus the randomly permuted
-    difference of v and its root, so that the first pairs of a root are a random sample.
+    difference of v and its root. So a root's first pairs in sorted order are a random
+    sample.
     """
     order, size = Shuffle(str(seed), BITS), neighbors.num_nodes
     number = torch.arange(root.numel(), device=root.device)
@@ -145,7 +146,7 @@ def _decoded(
 def _proposals(
     node: Tensor, root: Tensor, neighbors: Neighbors, most: int, mix: "Shuffle"
 ) -> tuple[Tensor, Tensor]:
-    """Sample at most `most` neighbours of each node; return positions in `node`, nodes.
+    """Sample at most `most` neighbours of each node; return (row of `node`, neighbour).
 
     Of d neighbours, those at positions (a + b j) modulo d are sampled, for j = 0, 1,
     ..., with a random a and a random prime b for each root.

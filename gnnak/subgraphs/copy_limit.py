@@ -143,7 +143,7 @@ class Limited:
 class CopyLimit:
     """The largest number of copies: `given`, or as many as fit into free memory.
 
-    `lower` names, for error messages, options to lower for fewer copies.
+    `lower` names options in error messages; lower values give fewer copies.
     """
 
     def __init__(

@@ -92,8 +92,9 @@ class EgoNets(WithRadius):
     has at most `1 + num_hops * max_neighbors` nodes. If None, egonets have all nodes.
     """
     seed: int | None = 0
-    """Seed of the sample, the same in all calls. If None, training takes a new sample
-    in each step, and evaluation uses a fixed seed. Ignored without `max_neighbors`."""
+    """Seed of the sample. With a seed, all calls return the same sample. If None, each
+    training step has a new sample, and evaluation a fixed one. Ignored without
+    `max_neighbors`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,7 +145,7 @@ class EgoNets(WithRadius):
         return capped_egonets_of(roots, neighbors, k, m, self.seed or 0, limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract egonets without edges, which can be found after sampling."""
+        """Extract egonets without edges; these can be found after sampling."""
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
         return egonets_of(root, neighbors, self.num_hops, limit, True, edges=False)

@@ -141,8 +141,8 @@ def _walks(
 ) -> Tensor:
     """Sum the weights of all walks from root to node for 0..`steps` steps, in float64.
 
-    Weights are `step`, [e], along edges backwards, and `stay`, [n]. Returns sums for
-    the node copies `rows` of `whole`, [rows, steps + 1].
+    A step backwards along edge i has weight `step[i]`, and staying at node v has weight
+    `stay[v]`. Returns sums for the node copies `rows` of `whole`, [rows, steps + 1].
     """
     what = f"the weights of walks of {steps} steps between {rows.numel():,} node pairs"
     advice = "lower num_steps or the nodes per batch, or use smaller subgraphs"
@@ -162,7 +162,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """Return each node copy's position in `whole` (same root and node), [m]."""
+    """Return the position in `whole` of each node copy's root and node, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first = pointers(whole.sizes)[:-1] - (0 if batch is None else first_nodes(batch))
     return first.index_select(0, root) + subgraphs.node
@@ -225,7 +225,10 @@ def _resistance(
 
 
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
-    """Yield groups of graphs of similar size: numbers within the group, [g], or -1."""
+    """Divide the graphs into groups of similar size (within a factor of 2).
+
+    Yields for each group a tensor [g]: each graph's number in the group; -1 if outside.
+    """
     if not batch.numel():
         return
     sizes = counts_of(batch, int(batch[-1]) + 1)
@@ -246,12 +249,12 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
 def _regular_laplacian(
     edge_index: Tensor, graph: Tensor, local: Tensor, component: Tensor
 ) -> Tensor:
-    """Return Laplacians of some graphs plus a matrix, [graphs, size, size].
+    """Return the Laplacians of some graphs, made invertible, [graphs, size, size].
 
-    The matrix is 1 / c for two nodes in one component of c nodes; the inverse then
-    gives the same resistances as the pseudoinverse, but is faster. `graph`, [n], is -1
-    to leave nodes out; `local`, [n], is a node's number in its graph. Padding is 1 on
-    the diagonal.
+    Adding 1 / c for two nodes in one component of c nodes does not change resistances,
+    and is faster than a pseudoinverse. `graph`, [n], is each node's graph, or -1 to
+    leave the node out; `local`, [n], is its number in the graph. Padding is 1 on the
+    diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Attribute that copies and pickles leave out: cached values, also stored elsewhere."""
+"""Name of a dict attribute of cached tensors that copies and pickles leave out."""
 
 
 class Compact:
-    """Base class of dataclasses with views of tensors; pickles have only the views."""
+    """Base class whose pickles and copies contain views, but not their base tensors."""
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != UNSAVED}

@@ -54,9 +54,10 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Return `edge_index`, [2, f], and `edge`, [f], of the edges inside the subgraphs.
 
-    Node copies, [m], are sorted by (subgraph, node). With few incoming edges, each edge
-    is tested; in few subgraphs of a large graph, `_of_few` finds the edges. Otherwise,
-    each pair of joined nodes is tested at one of its nodes (see `Pairs`).
+    Node copies, [m], are sorted by (subgraph, node). If they have few incoming edges,
+    each edge is tested. If subgraphs are a small part of a large graph, `_of_few` finds
+    the edges. Otherwise, each pair of joined nodes is tested at one of its nodes (see
+    `Pairs`).
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -134,10 +135,10 @@ class Pairs(NamedTuple):
     other: Tensor
     """[pairs]: the node of each pair that does not list the pair."""
     inward: Tensor
-    """[pairs]: edge to the listing node, as position among its target's incoming edges,
-    or -1."""
+    """[pairs]: the edge to the node that lists the pair, as a position among the
+    incoming edges of this node; -1 if there is no edge."""
     outward: Tensor
-    """[pairs]: the edge in the opposite direction, as in `inward`."""
+    """[pairs]: the edge from the node that lists the pair, as in `inward`."""
     bits: int
     """Number of bits of the largest entry of `inward` and `outward`."""
     one_way: bool
@@ -184,7 +185,7 @@ def _joined(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` by testing each pair of joined nodes once.
 
-    `table` has one entry per subgraph and node, all -1; None for binary search.
+    `table` is an empty lookup table for node copies; None means binary search.
     """
     first = subgraph * neighbors.num_nodes
     start = pairs.ptr.index_select(0, node)
@@ -374,7 +375,7 @@ def edge_pairs(subgraphs: RootedSubgraphs, edge_index: Tensor) -> EdgePairs:
 def _find_copies(
     subgraphs: RootedSubgraphs, root: Tensor, node: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Find the copy of `node` in the subgraph rooted at `root`, as `find_sorted`."""
+    """Find the copy of `node` in the subgraph rooted at `root`; see `find_sorted`."""
     size = subgraphs.known_num_nodes
     number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)
     rooted_at = number.new_full((size,), -1).index_copy(0, subgraphs.root, number)

@@ -52,9 +52,10 @@ def sample_neighborhood(
     """Sample the neighbourhood of seed nodes, [s]; see `RootLoader`.
 
     Time does not depend on the size of the graph. The sample at a node depends on the
-    node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop in
-    another direction starts from all nodes so far. If `induced`, the result has all
-    edges between its nodes, else only those that the search followed.
+    node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop that
+    changes the direction of edges starts from all nodes found so far. If `induced`, the
+    result has all edges between its nodes, else only the edges that the search
+    followed.
     """
     size = max(neighbors.num_nodes, 1)
     number = torch.arange(seeds.numel(), device=seeds.device)
@@ -97,8 +98,7 @@ def sample_neighbors(
 ) -> tuple[Tensor, Tensor]:
     """Sample neighbours of `nodes`, without replacement, with seeds `salt[salt_of]`.
 
-    Returns positions in `nodes` and in `hop.neighbors.node`, one each per sampled
-    neighbour.
+    Returns positions in `nodes` and in `hop.neighbors.node`, one per sampled neighbour.
     """
     start, degree = hop.neighbors.rows(nodes)
     count = degree if hop.most is None else degree.clamp(max=hop.most)
@@ -119,7 +119,8 @@ def sample_neighbors(
 def distinct_numbers(below: Tensor, count: int, random: Tensor) -> Tensor:
     """Choose `count` distinct numbers in 0..below[i]-1 for each row i, [rows, count].
 
-    All subsets are equally likely (Floyd's algorithm); `random[i]` decides for row i.
+    All subsets are equally likely (Floyd's algorithm). `random[i]` is the seed of row
+    i.
     """
     step = torch.arange(count, device=below.device)
     last = (below - count)[:, None] + step

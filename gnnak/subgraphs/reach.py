@@ -26,7 +26,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 ON_CPU = 1 << 14
 """On a CPU, `reach` lists at most this many walks before it drops duplicates."""
 ON_DEVICE = 1 << 18
-"""The same limit on a GPU, where operations on fewer walks take about the same time."""
+"""On a GPU, `reach` lists at most this many walks before it drops duplicates."""
 
 
 def list_walks(
@@ -75,7 +75,7 @@ def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
 
 
 CHUNK = 1 << 22
-"""Approximate number of edges that a step follows; more roots are searched in parts."""
+"""Approximate number of edges that a step follows; for more, roots are divided."""
 SAMPLE = 64
 """Number of random roots from which `estimated_copies` estimates the node copies."""
 
@@ -88,7 +88,7 @@ def reach(
     limit: CopyLimit | None = None,
     all_roots: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Find nodes up to `num_hops` from root i: `i * n + v`, sorted, and distances, [m].
+    """Return `i * n + v` for each node v near root number i, and its distance, [m].
 
     The search lists walks, and drops duplicates in every step only if there are too
     many. `all_roots` says that `root` is 0..n-1, which saves work.

@@ -41,7 +41,8 @@ class Encoded(NamedTuple):
     rows: Tensor
     """[n, ...] or [m, ...], depending on `axis`."""
     extracted: bool = False
-    """Whether the extractor computed the encoding, and so does for all batches."""
+    """Whether the extractor, not a model, computed the encoding. If so, all batches
+    have it, on which captured training steps rely."""
 
     def at(self, rows: Tensor) -> Encoded:
         return self._replace(rows=self.rows.index_select(0, rows))
@@ -186,9 +187,9 @@ class RootedSubgraphs(Compact):
     def hop_range(self) -> tuple[int, int] | None:
         """A lower and an upper bound of `hop`; None if the extractor did not set any.
 
-        The bounds need no reading of `hop`, and need not be tight. The lower bound is
-        -1 if a node may have no path to its root. Under `torch.compile`, the result is
-        None.
+        The bounds are known without reading `hop`, and need not be tight. The lower
+        bound is -1 if a node may have no path to its root. Under `torch.compile`, this
+        is None.
         """
         return self.derived.hop_range
 

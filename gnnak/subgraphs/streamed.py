@@ -92,10 +92,7 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedSubgraphs(RootedSubgraphs):
-    """Rooted subgraphs of all nodes, of which only one slice at a time is in memory.
-
-    The tensors of node copies and edge copies are empty.
-    """
+    """Rooted subgraphs in slices, of which only one at a time has copies in memory."""
 
     parts: Sequence[RootedSubgraphs] = field(default=())
 

@@ -57,8 +57,8 @@ MEMBER_BOUNDS: dict[str, str] = {
 with every base GNN that 1-WL bounds. Zhang et al. (2023) prove the bounds, except those
 of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we derived. The bound of Local 2-FGNN
 follows from GSWL < SLFWL(2): its layers collect what these two tests collect. A k-hop
-GNN of one layer is bounded by "swl", too. Nested GNN must not have the encoding
-"resistance"."""
+GNN of one layer is bounded by "swl", too. The bound of Nested GNN is valid only without
+the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
 """Subgraph GNNs that know the root only from encodings of pairs (root, node)."""

@@ -19,11 +19,10 @@ from gnnak.wl.subgraph import subgraph_refinement
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Measured memory of one round: int64 values per node, edge or tuple of nodes."""
+"""Most int64 values that one round needs per node, edge or tuple (measured)."""
 
 MOST_COUNTED = 1 << 22
-"""Above this total number of nodes of egonets, `estimated_bytes` uses an upper bound
-instead of counting the nodes."""
+"""For egonets with more nodes in total, `estimated_bytes` uses an upper bound."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:

@@ -30,12 +30,12 @@ class DecidingColor:
     graph: int
     """The graph of `example`: 0, or 1 if the colour does not occur in graph 0."""
     example: tuple[int, ...]
-    """A node, as a tuple of length 1, or a tuple of nodes, with the colour."""
+    """A node (as a tuple of length 1), or a tuple of nodes, that has the colour."""
     before: int | None
     """The colour of `example` one round earlier; None if round 0 is deciding."""
     sees: dict[int, int]
-    """Counts the previous round's colours around `example`, by colour: of its
-    neighbours for 1-WL, of its egonet for Subgraph-1-WL. Empty for other tests, or if
+    """Maps each colour of the previous round to its count around `example`: in its
+    neighbours for 1-WL, in its egonet for Subgraph-1-WL. Empty for other tests, or if
     round 0 decides."""
     joined: int | None
     """For Subgraph-1-WL, the number of edges in the egonet of `example`; else None."""

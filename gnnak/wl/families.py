@@ -143,7 +143,7 @@ SEPARATING = (
     "01 02 03 04 15 25 36 46 57 67 78 79 8a 8b 9c 9d ae be ce de",
     "03 04 05 06 13 14 17 18 25 26 27 28",
 )
-"""Base graphs for `separating_pair`: edges between nodes 0..f. For each pair, one
+"""Base graphs of `separating_pair`: edges between hexadecimal nodes. For each pair, one
 subgraph WL test distinguishes its graphs, and another does not."""
 
 
@@ -196,7 +196,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count pairs of graphs in one group: all, and those of different `classes`."""
+    """Count pairs of graphs in the same group: all, and those of unlike `classes`."""
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

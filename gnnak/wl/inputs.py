@@ -253,7 +253,7 @@ def read_union(
 
 
 def _one_way(union: GraphUnion) -> list[int]:
-    """Return the graphs that have edges, but no reverse edges, except self loops."""
+    """Return graphs with edges but no reverse edges; self loops do not count."""
     arcs = union.edge_index[:, union.forward]
     arcs = arcs[:, arcs[0] != arcs[1]]
     home, there = union.graph[arcs[0]], has_reverse(arcs, union.num_nodes)

@@ -47,7 +47,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Replace each multiset by a rank; only equal multisets get equal ranks.
 
     Entry i belongs to multiset `row[i]` and has `value[i]`. A multiset becomes a sorted
-    list of (value, count) items, of which neighbours are merged until one item is left.
+    list of (value, count) items; adjacent items are merged until one is left.
     """
     if not row.numel():
         return torch.zeros(num_rows, dtype=torch.long, device=row.device)

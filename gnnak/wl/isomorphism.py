@@ -23,7 +23,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Mark each graph's nodes of the lowest colour that several nodes have, [n]."""
+    """Mark the nodes of each graph's lowest colour that several nodes have, [n]."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -76,7 +76,10 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return the class of each node, [n]; an isomorphism maps nodes of a class."""
+    """Return the class of each node, [n].
+
+    Two nodes are in one class iff an isomorphism of their graphs maps one to the other.
+    """
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
@@ -104,8 +107,8 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find isomorphic graphs without a search, by giving single nodes unique colours.
 
-    Returns three [g]: a number that differs only for graphs that are not isomorphic;
-    the first graph known to be isomorphic; whether a search is needed.
+    Returns three tensors, [g]: a number that differs only for graphs that are not
+    isomorphic, the first graph known to be isomorphic, and whether a search is needed.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)

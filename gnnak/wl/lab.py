@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
-"""Default families of `gnnak wl lab`; 2-FWL takes minutes on the two others."""
+"""Default families of `gnnak wl lab`; 2-FWL takes minutes on the two other families."""
 
 
 _PLUS = {"d2c": True, "centroid": True, "context": True}
@@ -63,7 +63,7 @@ class LabResult:
 
 
 def timed(run: Callable[[], Result]) -> tuple[Result | None, float, str]:
-    """Return the result, seconds and error text of `run`; None on `GraphError`."""
+    """Return `run()` (None on `GraphError`), its time in seconds, and an error text."""
     start = perf_counter()
     try:
         found = run()

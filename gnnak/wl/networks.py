@@ -22,13 +22,12 @@ from gnnak.wl.families import Groups, family, pairs_apart
 from gnnak.wl.lab import LabResult, timed
 
 TOLERANCE = 1e-9
-"""Relative difference above which float64 embeddings differ. Rounding errors are about
-1e-13, and real differences far larger."""
+"""Relative difference above which float64 embeddings count as different. Rounding
+errors are about 1e-13, and real differences are far larger."""
 
 
 Embedder = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Maps `x` (all 0, [n]), `edge_index` and `batch` to float64 embeddings of graphs, [g,
-c]."""
+"""Maps `x` (zeros, [n]), `edge_index` and `batch` to float64 embeddings, [g, c]."""
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:

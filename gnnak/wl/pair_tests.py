@@ -16,11 +16,12 @@ $c(u, v)$ by the tuple of $c(u, v)$ and:
 | SLFWL(2) | the multiset of LFWL(2), but over $w \in N(u) \cup N(v)$ |
 
 Here $\{\}$ is a multiset, $N$ are the neighbours, and $e$ is the colour of an edge.
-Pairs must exist: entries with $(u, w)$, $w \notin S_u$, are left out.
+Entries are left out if they need a pair that does not exist, such as $(u, w)$ with $w
+\notin S_u$.
 
-A readout then compares graphs, in the first four tests. `vs` takes the multiset of all
-$s_u = \{c(u, v)\}_v$, `sv` that of all $s_v = \{c(u, v)\}_u$. LFWL(2) and SLFWL(2)
-compare the multisets of the colours of all pairs.
+The first four tests compare graphs by a readout: `vs` by the multiset of all $s_u =
+\{c(u, v)\}_v$, and `sv` by the multiset of all $s_v = \{c(u, v)\}_u$. LFWL(2) and
+SLFWL(2) compare the multisets of the colours of all pairs.
 """
 
 from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ class Steps(NamedTuple):
     label: Tensor
     """[entries]: a number for the colours of the entry's edges."""
     sources: tuple[Tensor, ...]
-    """One or two [entries]: the pairs whose colours the entry includes."""
+    """One or two tensors [entries]: the pairs whose colours the entry includes."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
@@ -195,7 +196,7 @@ def _collect(color: Tensor, steps: Steps) -> Tensor:
 def _pooled(
     union: GraphUnion, pairs: Pairs, color: Tensor, readout: str | None
 ) -> Coloring:
-    """Pool the colours of pairs by a readout; None does not pool."""
+    """Pool the colours of pairs by a readout, unless it is None."""
     if readout is None:
         entries = torch.stack([pairs.root, pairs.node], dim=1)
         return Coloring(color, pairs.graph, pairs.own, entries)

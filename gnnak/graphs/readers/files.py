@@ -95,7 +95,7 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 def refusing(
     told: str, *kinds: type[Exception], reason: bool = False
 ) -> Iterator[None]:
-    """Context manager: turn errors, by default all, into `FileFormatError(told)`."""
+    """Context manager: turn errors of some `kinds`, or all, into `FileFormatError`."""
     try:
         yield
     except Exception as error:
@@ -143,7 +143,7 @@ def write_bytes(path: FilePath, content: bytes) -> None:
 SMALLEST_BUDGET = 2**30
 """The arrays of a small file may take this many bytes of memory."""
 LARGEST_RATIO = 300
-"""Bytes of memory that arrays may take per byte of a large file; real data need 100."""
+"""Bytes of memory that arrays may take per byte of a large file; real data take 100."""
 BYTES_PER_NUMBER = 8
 BYTES_PER_NAME = 64
 """Memory of a short Python string, in bytes."""

@@ -174,7 +174,7 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 def _rows(
     where: str, graph: nx.Graph, names: Sequence[Names | None], categories: Categories
 ) -> list[list[list[float]]]:
-    """Return tables of attribute values of nodes, edges, graph and again nodes."""
+    """Return four tables of attributes: of nodes, edges, the graph, and nodes again."""
     nodes = [(f"node {n!r} of {where}", data) for n, data in graph.nodes(data=True)]
     edges = [(f"edge {(s, t)!r} of {where}", d) for s, t, d in graph.edges(data=True)]
     parts = zip(names, (nodes, edges, [(where, graph.graph)], nodes), strict=True)
@@ -218,7 +218,7 @@ Row = Any
 
 
 def read_node_link(path: FilePath) -> list[Row]:
-    """Read one or a list of node-link graphs from JSON, or one per line of `.jsonl`."""
+    """Read node-link graphs from JSON: one, a list or, in `.jsonl`, one per line."""
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
     if format_suffix(where) == ".jsonl":

@@ -40,9 +40,9 @@ class GraphFile:
     store: GraphStore
     """The graphs; may be empty."""
     split: Tensor | None = None
-    """[g], int64: 0 for training, 1 for validation, 2 for test graphs. For one graph
-    with targets of its nodes: [n], or [splits, n] for several splits, -1 for unused
-    nodes. None without a split."""
+    """[g], int64: 0 for training, 1 for validation, 2 for test graphs; None without a
+    split. A split of one graph's nodes is [n], or [splits, n] for several splits, with
+    -1 for unused nodes."""
     folds: Tensor | None = None
     """[folds, g], int64: the part of each graph in each cross-validation fold: 0 train,
     1 test, -1 not used. None without folds."""
@@ -116,11 +116,11 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
 
 
 END = b"PK\x05\x06"
-"""First bytes of the end record of a zip file, which has the number of members."""
+"""First bytes of the end record of a zip file, which tells the number of members."""
 END_BYTES = 22
-"""Bytes of the end record; a comment of at most 2^16 bytes may follow."""
+"""Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""The end record has this number if the file has at least as many members."""
+"""The end record says this number if the file has at least this many members."""
 
 
 def check_entries(content: IO[bytes]) -> None:

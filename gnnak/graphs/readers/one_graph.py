@@ -17,7 +17,7 @@ SPARSE_X = ("x_indptr", "x_indices", "x_shape", "x_values")
 KEYS = (*SPARSE_X, *MASKS)
 """Keys that only a file of one graph may have."""
 DENSE_PER_ENTRY = 1000
-"""A sparse matrix is refused if it has more entries than this per stored entry."""
+"""A sparse matrix is refused if it has more entries per stored entry than this."""
 
 
 def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
@@ -53,7 +53,7 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
 
 
 def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Convert arrays of one large graph to the usual layout; leave others as is."""
+    """Convert arrays of a one-graph file to the layout of files of many graphs."""
     found = {key: value for key, value in arrays.items() if key not in KEYS}
     if any(key in arrays for key in SPARSE_X):
         found["x"] = _dense(arrays)

@@ -90,7 +90,7 @@ def _is_graph(item: object) -> bool:
 
 
 def read_pyg(path: FilePath) -> list[Data]:
-    """Read one or a list of `Data` or dicts from a `.pt` file; runs no code of it."""
+    """Read a `.pt` file of one or several `Data` or dicts, without running its code."""
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -220,7 +220,7 @@ def _one(
 def _features(
     data: Data, default: str, names: Names | None, rows: int, owner: str
 ) -> Tensor | None:
-    """Concatenate the fields `names`, or the field `default`, to [rows, c], or None."""
+    """Concatenate the fields `names`, or else `default`, to [rows, c]; else None."""
     columns, fields = [], data.to_dict()
     for name in listed(names) or (default,):
         value = fields.get(name)
@@ -265,9 +265,8 @@ class Attribute:
     dim: int = 0
     """The dimension along which PyG concatenates the field, from `Data.__cat_dim__`."""
     step: Tensor | None = None
-    """[g], int64, on the CPU: `Data.__inc__` of a field of indices; else None. In a
-    batch, a graph's indices are shifted by the sum of the increments of earlier graphs.
-    """
+    """[g], int64, on the CPU: for a field of indices, PyG's `Data.__inc__`; else None.
+    A batch shifts a graph's indices by the sum of this over all earlier graphs."""
 
     @cached_property
     def start(self) -> Tensor:
@@ -303,7 +302,7 @@ class Attributes:
 
     @property
     def irregular(self) -> list[str]:
-        """Names of the tensor fields that are not `aligned`, so cannot be padded."""
+        """Names of the tensor fields that cannot be padded: those not in `aligned`."""
         return [k for k, v in self.tensors.items() if not v.is_aligned]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
@@ -333,7 +332,7 @@ class Attributes:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of rows of graphs, with indices `host` (CPU) and `there`."""
+    """Return the positions of graphs' rows; `host` and `there` are the same graphs."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -422,7 +421,7 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Return which axis a field with `count` rows per graph, [g], fits; else None."""
+    """Return the axis that a field with `count` rows per graph, [g], fits, or None."""
     sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:
@@ -454,7 +453,7 @@ STORED: dict[str, tuple[FieldAxis, ...]] = {
     "edge_attr": ("edges",),
     "y": ("graphs", "nodes"),
 }
-"""Optional fields of a `GraphStore`, and the axes that they may have one row for."""
+"""Optional fields of a `GraphStore`, and the axes that their rows may belong to."""
 NOTED = {"_num_nodes"}
 """Private field of PyG batches with the number of nodes of each graph."""
 MADE = {"edge_index", "num_nodes", "batch", "ptr"} | NOTED
@@ -466,7 +465,7 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs, with the fields in `STORED` whose rows are as `STORED` says."""
+    """The graphs, with the fields of `STORED` whose rows fit an axis in `STORED`."""
     attributes: Attributes = field(default_factory=Attributes)
     """All other fields of the graphs."""
     kind: type | None = None

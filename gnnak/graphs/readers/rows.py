@@ -102,9 +102,9 @@ class GraphRows:
     molecules: tuple[str, ...] | None = None
     """The SMILES string of each graph; None if the graphs are not molecules."""
     split: Tensor | None = None
-    """[g], or of one graph's nodes, as in `GraphFile.split`; None without a split."""
+    """The split of the graphs, or of one graph's nodes, as in `GraphFile.split`."""
     folds: Tensor | None = None
-    """[folds, g], as in `GraphFile.folds`; None without folds."""
+    """The cross-validation folds, [folds, g], as in `GraphFile.folds`."""
     schema: Any = None
     """The pyarrow schema of `columns` of a Parquet file; None for other data."""
     share: float = 1.0

@@ -64,9 +64,9 @@ class Table(NamedTuple):
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV, TSV or Parquet file and read its header.
 
-    A first line such as `sep=;` names the separator; in `.tsv` files, it is a tab. Of
-    several candidates, it is the one that splits header and first row into equally many
-    cells, or else the most frequent one.
+    A first line such as `sep=;` names the separator; `.tsv` files have tabs. If the
+    header has several separators, the one that splits header and first row into equally
+    many cells is used, or else the most frequent one.
     """
     where = Path(path)
     with open_bytes(path) as raw:
@@ -141,7 +141,7 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
 
 
 def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
-    """Return whether header and first row have the same number, above one, of cells."""
+    """Return whether header and first row have equally many cells, more than one."""
     lines = iter(lambda: text.readline(LONGEST_HEADER), "")
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:

@@ -18,7 +18,7 @@ from gnnak.nn.mlp import mlp
 
 
 class GCN(GCNConv):
-    """PyG's `GCNConv`, but it can be captured as a CUDA graph.
+    """PyG's `GCNConv` in a form that can be captured as a CUDA graph.
 
     `GCNConv` synchronises to remove self loops; here, they get weight zero instead.
     """

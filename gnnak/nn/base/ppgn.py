@@ -17,8 +17,8 @@ from gnnak.typing import check_count
 class NodePairs:
     """The pairs of nodes in the same graph, as rows of a matrix of pair states, [p, w].
 
-    A graph with q nodes has q * q rows in a block: (0, 0), (0, 1), ..., (0, q - 1), (1,
-    0) and so on. Graphs are sorted by q. No row is padding.
+    A graph with q nodes has q * q consecutive rows: (0, 0), (0, 1), ..., (1, 0) and so
+    on. Graphs are sorted by q. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
@@ -82,7 +82,7 @@ def find_pairs(batch: Tensor) -> NodePairs:
 def pair_states(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Build pair states [p, w]: node i for (i, i), else the edge j -> i (0 if none)."""
+    """Build pair states, [p, w]: (i, i) has node i; (i, j) has edge j -> i, or zero."""
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
     source, target = edge_index

@@ -209,7 +209,7 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise `EdgeAttrError` if `edge_attr` is of a kind that the GNN never got."""
+        """Raise `EdgeAttrError` if the GNN has run with other edge attributes only."""
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge
@@ -452,9 +452,9 @@ def _holds_tensors(value: object) -> bool:
 class EdgeReader:
     """Converts edges or a sparse matrix to `edge_index`, [2, e], and edge values.
 
-    As in PyG, entry (i, j) of a matrix is the edge j -> i. Equal edges in the next call
-    give the same tensor, so that its subgraphs are reused. It is cached per thread,
-    until the user's object is freed.
+    As in PyG, entry (i, j) of a matrix is the edge j -> i. If edges equal those of the
+    last call, the same tensor is returned, so that its subgraphs are reused. The tensor
+    is cached per thread, until the object that the user passed is freed.
     """
 
     def __init__(self) -> None:

@@ -56,8 +56,8 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""Maps prefixes of class names to the reason why PyG modules that are not
-`MessagePassing` cannot be uplifted."""
+"""Maps prefixes of class names of PyG modules that pass messages, but are no
+`MessagePassing`, to the reason why they cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
@@ -84,7 +84,7 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return edge arguments that a GNN accepts: name to False if only by `**kwargs`."""
+    """Map edge arguments that a GNN accepts to whether its signature names them."""
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -112,7 +112,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the names of the arguments for states and edges; None if positional."""
+    """Return argument names of states and edges; None if both can be positional."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -120,7 +120,7 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 
 
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return further arguments of a GNN, such as `pos`: name to whether required."""
+    """Map further arguments of a GNN, such as `pos`, to whether they are required."""
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
         argument.name: argument.default is argument.empty

@@ -130,8 +130,7 @@ class Trial:
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Return the output's width, or None, and whether the GNN reads the argument.
 
-        If calls do not tell, the second result is `named`: whether the signature has
-        it.
+        If calls do not tell, the second result is `named`, from the signature.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -224,9 +223,9 @@ def try_out(
 ) -> Calling:
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
-    Rows of `edge_attr`, [e, ...], are tried first. `gnn` does not change, but lazy
-    modules become initialised with the width `in_channels`; messages quote `origin`,
-    where this width comes from.
+    Rows of `edge_attr`, [e, ...], are tried first. `gnn` does not change, except that
+    lazy modules initialise weights for `in_channels`. Messages quote `origin`, the
+    source of this width.
 
     Raises:
         OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
@@ -243,7 +242,7 @@ def try_out(
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output widths of `gnn`; None if no declared width works.
 
-    Half of each width is tried, too: the first Linear of convs such as EdgeConv takes
+    Half of each width is also tried: the first Linear of convs such as EdgeConv takes
     the states of two nodes. Half a width is refused if the GNN needs edge attributes.
     """
     check_callable(gnn)

@@ -44,8 +44,9 @@ class SubgraphGNN(nn.Module):
         readout: Maps ([h^0, ..., h^L], subgraphs) to node states, [n, out_channels].
         out_channels: Width of the node states after the readout.
 
-    Attributes: recompute: In training, save only the states between layers for the
-    backward pass, which recomputes the activations inside each layer.
+    Attributes:
+        recompute: In training, save only the states between layers for the backward
+            pass, which recomputes the activations inside each layer.
     """
 
     def __init__(
@@ -318,7 +319,7 @@ class LastReadout(nn.Module):
 
 
 class MLPReadout(LastReadout):
-    r"""`LastReadout`, then $\text{ReLU}(\text{BN}(\text{MLP}(x)))$."""
+    r"""`LastReadout`, followed by $\text{ReLU}(\text{BN}(\text{MLP}(x)))$."""
 
     def __init__(
         self, channels: int, reduce: Reduce = "sum", order: ReadoutOrder = "VS"

@@ -83,7 +83,7 @@ def id_gnn(
 
 
 class ClosedWalkEncoder(nn.Module):
-    r"""Add the weights of closed walks to node states; synchronise to compute them.
+    r"""Add the weights of closed walks to node states; see `closed_walks`.
 
     $$x_v \leftarrow x_v + W\,
         [\hat{A}_{vv}, (\hat{A}^2)_{vv}, \dots, (\hat{A}^K)_{vv}], \qquad

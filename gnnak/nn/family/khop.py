@@ -22,16 +22,20 @@ class Rings(NamedTuple):
     node: tuple[Tensor, ...]
     """For each ring, the node of each row."""
     edges: dict[tuple[int, int], Tensor]
-    """Maps (source ring, target ring) to the edges between their rows, [2, edges],
-    where the target ring is the source ring or the next inner one. Padded rings have a
-    column for every edge copy of the batch, with padding rows if it does not join these
-    rings."""
+    """Maps (source ring, target ring) to the edges between the rows of these rings, [2,
+    edges]. The target ring is the source ring or the next inner ring. In padded rings,
+    every edge copy of the batch has a column, with padding rows if it is not between
+    these rings."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, a scalar; None if there is no padding."""
 
 
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
-    """Divide egonets into rings 0, ..., `num_hops`, cached; padded ones do not sync."""
+    """Divide egonets into rings 0, ..., `num_hops`; the result is cached.
+
+    For padded egonets, this does not synchronise: ring sizes depend on tensor sizes
+    only.
+    """
 
     def find() -> Rings:
         if subgraphs.real is None:
@@ -78,7 +82,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
     column = torch.arange(subgraphs.num_edge_copies, device=order.device)
 
     def padding(number: int) -> Tensor:
-        """Return a padding row of a ring for each edge copy, in turn."""
+        """Return, for each edge copy, one of the padding rows of a ring."""
         return count[number] + column % (nodes[number].numel() - count[number])
 
     edges = {}
@@ -95,7 +99,7 @@ def _joins(hops: Tensor, source: int, target: int) -> Tensor:
 
 
 def _most_rows(subgraphs: RootedSubgraphs, number: int) -> int:
-    """Bound the rows of a ring: by egonets in ring 0, by edges in ring 1, by copies."""
+    """Bound the rows of a ring by egonets (ring 0), edges (ring 1) or node copies."""
     copies, edges = subgraphs.num_copies, subgraphs.num_edges
     if number == 0:
         return subgraphs.num_subgraphs
