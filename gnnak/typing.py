@@ -86,7 +86,7 @@ ALTERNATIVES = {
     "radius": "num_hops",
     "acc": "accuracy",
 }
-"""Maps names that users may give to names that error messages suggest instead."""
+"""Maps wrong names that users may write to the names that error messages suggest."""
 
 
 def check_known(

@@ -65,7 +65,7 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name`, unless it exists; verify its checksum."""
+    """Download a file to `folder / name`, unless it is there with its checksum."""
     path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):

@@ -48,8 +48,8 @@ SIZES = {
     "cifar10": ((45_000, 5_000, 10_000), 7_058_005),
     "molhiv": ((32_901, 4_113, 4_113), 1_049_163),
 }
-"""Data sets without a checksum in `PINNED`: the numbers of training, validation and
-test graphs, and the number of nodes in all graphs."""
+"""Sizes of data sets without a checksum in `PINNED`: the numbers of training,
+validation and test graphs, and the number of nodes in all graphs."""
 
 
 def _checked(name: str, file: GraphFile) -> GraphFile:
@@ -114,8 +114,7 @@ INDEX = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/{commit}/"
     "data/molecules/{split}.index"
 )
-"""Address of the positions of the ZINC-12K molecules in `MOLECULES`, for a fixed
-commit."""
+"""Address of the positions of ZINC-12K's molecules in `MOLECULES`."""
 COMMITS = {
     "train": "1068260d2d58cbe616d3d34de9a3c1fbf8332715",
     "val": "7125b402b4f386e1897549cebf76fcab32738e21",
@@ -144,7 +143,7 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
 
 
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
-    """Convert molecules (dicts of `PickledTensor`); bond type 0 means no bond."""
+    """Convert molecules (dicts of tensors) to graphs; bond type 0 means no bond."""
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
     edges = [matrix.nonzero().t() for matrix in bonds]
@@ -318,7 +317,7 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
 
 def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Like `folds_by_group`, but each fold has equal shares of the classes `y`, [g]."""
+    """Return test masks, [folds, g], for folds with equal shares of the classes `y`."""
     check_count("num_folds", num_folds, least=2)
     order = torch.from_numpy(np.random.default_rng([seed, 78]).permutation(y.numel()))
     order = order[torch.argsort(y[order], stable=True)]

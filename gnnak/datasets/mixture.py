@@ -157,8 +157,8 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
     The eccentricity $e(i)$ is the largest distance of node $i$ in its component.
 
     - `connected`: 1 if the graph is connected, else 0.
-    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0. The paper's
-      code has this label; it is wrong (always 0) for connected bipartite graphs.
+    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0. This is
+      the label of the paper's code; connected bipartite graphs wrongly get 0.
     - `diameter`: $\max_i e(i)$, also of disconnected graphs, as in the paper's code.
     - `radius`: $\min_i e(i)$, also of disconnected graphs.
     - `spectral-radius`: the largest eigenvalue of the adjacency matrix $A$.

@@ -55,8 +55,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
     One graph has a long cycle (class 0), the other has two cycles of half its length
     (class 1). In both, the same tree hangs at every node of the cycles, and the same
-    random graph is a further component. Corresponding nodes have the same random
-    features.
+    random graph is a further component. Corresponding nodes have equal random features.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []

@@ -87,7 +87,7 @@ Protocol = Literal["split", "published", "held-out"]
 - `published`: as in the paper's code. Either one fold is both the validation and the
   test set, or all graphs are in all three sets.
 - `held-out`: by different folds for training, validation and testing. Without folds,
-  the split is as in `published`, but BatchNorm scores in evaluation mode.
+  the split is as in `published`, but BatchNorm is in evaluation mode in scoring.
 """
 
 

@@ -204,7 +204,8 @@ def load_dataset(
         name: One of `dataset_names()`.
         target: Name of the target to predict; if None, the data set's first target.
         seed: Seed of generated graphs and random folds.
-        data_dir: Folder that is searched first; None for no further folder.
+        data_dir: Folder that is searched first for the data file. If None, only the
+            other folders are searched.
 
     Raises:
         OptionError: If the data set or the target does not exist.

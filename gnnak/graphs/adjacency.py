@@ -48,7 +48,7 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
 
 
 def joined_nodes(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Return first and second nodes of all joined pairs, in both orders, sorted."""
+    """List all pairs of adjacent nodes, sorted, both as (u, v) and as (v, u)."""
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
     return pair // max(num_nodes, 1), pair % max(num_nodes, 1)

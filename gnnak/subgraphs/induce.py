@@ -246,8 +246,8 @@ def _of_few(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` in time proportional to `tests`, [m].
 
-    Each node copy tests its incoming edges or, at hubs, the fewer nodes of its
-    subgraph. `first` is the first node copy of each subgraph.
+    For each node copy, this tests its incoming edges or, if these are more (at hubs),
+    the nodes of its subgraph. `first` is the first node copy of each subgraph.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)

@@ -119,8 +119,7 @@ def sample_neighbors(
 def distinct_numbers(below: Tensor, count: int, random: Tensor) -> Tensor:
     """Choose `count` distinct numbers in 0..below[i]-1 for each row i, [rows, count].
 
-    All subsets are equally likely (Floyd's algorithm). `random[i]` is the seed of row
-    i.
+    All subsets are equally likely (Floyd's algorithm). Row i has the seed `random[i]`.
     """
     step = torch.arange(count, device=below.device)
     last = (below - count)[:, None] + step

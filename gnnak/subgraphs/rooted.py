@@ -219,8 +219,8 @@ class RootedSubgraphs(Compact):
     def has_some_roots(self, num_nodes: int) -> bool:
         """Return whether layers compute the states of the roots only.
 
-        This is so if not all `num_nodes` nodes are roots, but not with SubgraphDrop,
-        where layers estimate the states of all nodes.
+        This holds if some of the `num_nodes` nodes are not roots. With SubgraphDrop, it
+        does not hold, because layers estimate the states of all nodes.
         """
         return self.num_subgraphs != num_nodes
 

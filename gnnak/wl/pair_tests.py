@@ -85,7 +85,7 @@ class Steps(NamedTuple):
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find the pairs (u, w) for neighbours w of v; (w, v) of u if `across`."""
+    """Find (u, w) for neighbours w of v or, if `across`, (w, v) for neighbours of u."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]

@@ -124,7 +124,7 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return the colours of all pairs, [graphs, n, n]: 0 without edge; (v, v) for v."""
+    """Return the colours of node pairs, [graphs, n, n]; 0 for pairs without an edge."""
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
     place[graphs] = torch.arange(len(graphs))
@@ -194,7 +194,7 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Number the multisets along the last axis, with the same numbers in all tables."""
+    """Number the multisets along the last axis; equal multisets get equal numbers."""
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
     width = widths.repeat_interleave(torch.tensor(heights))

@@ -77,7 +77,7 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
-    """Return marks for initial colours, [m]: D2C, 1 at roots, or 0, by the options."""
+    """Return the marks that `options` adds to initial colours, [m]: D2C, root or 0."""
     mark = torch.zeros_like(subs.node)
     if options.d2c:
         return mark + subs.hop

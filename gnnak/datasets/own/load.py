@@ -214,7 +214,7 @@ def _read(
 
 
 def _check_files(files: list[str]) -> None:
-    """Raise an error if the test file is also another part; warn of other repeats."""
+    """Raise an error if the test file is also used for training or validation."""
     train, validation, *test = (Path(file).resolve() for file in files)
     if test and test[0] in (train, validation):
         name = "training" if test[0] == train else "validation"
@@ -386,7 +386,7 @@ def _check_finite(rows: GraphRows) -> None:
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
-    """Describe node and edge features: of a featurizer or, if it is None, a store."""
+    """Describe the features that a featurizer gives or, if it is None, a store has."""
     if featurizer is not None:
         kind = molecules.FEATURIZERS[featurizer]
         return kind.nodes, kind.edges

@@ -51,7 +51,7 @@ class Featurizer(NamedTuple):
     edges: Categorical
     fill_unseen: bool = False
     """Whether training on gnnak's own data sets also sets the embeddings of categories
-    without training graphs. Training on the user's data always sets them."""
+    that no training graph has. Training on the user's data always sets them."""
 
 
 FEATURIZERS = {

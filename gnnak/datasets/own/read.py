@@ -168,7 +168,7 @@ def is_path(text: str) -> bool:
 
 
 def is_one_graph(data: Any) -> bool:
-    """Return whether readable data, in any form that `as_rows` takes, are one graph."""
+    """Return whether data are one graph; False if `as_rows` cannot read them."""
     with suppress(GnnakError):
         if isinstance(data, GraphStore):
             return len(data) == 1
@@ -210,6 +210,6 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
 
 
 def is_data_file(path: Path) -> bool:
-    """Return whether a path has a suffix of data files, which no model file has."""
+    """Return whether a path has a suffix that only data files have, not models."""
     of_data = {*MOLECULE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
     return format_suffix(path) in of_data and not path.is_dir()

@@ -123,7 +123,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """Convert text to a number (true, yes: 1; false, no: 0), or None."""
+    """Convert text to a number: true, yes to 1, false, no to 0, other words to None."""
     try:
         return float(text)
     except ValueError:
@@ -187,9 +187,9 @@ def encode_targets(
 ) -> Targets:
     """Convert columns of texts or numbers to targets; if `task` is None, derive it.
 
-    A row is bad if all its targets are unknown (empty, `nan`, ...), if the task needs
-    numbers and a target is none, or if its class is not in `classes`, unless this is
-    empty. `numbers` has the row numbers for error messages; None means 1, 2, ...
+    A row is bad if all its targets are unknown (empty, `nan`, ...), if a target is not
+    a number but the task needs numbers, or if `classes` is not empty and lacks its
+    class. `numbers` are row numbers for error messages; None means 1, 2, ...
     """
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")

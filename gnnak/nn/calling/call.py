@@ -209,7 +209,7 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise `EdgeAttrError` if the GNN has run with other edge attributes only."""
+        """Raise `EdgeAttrError` if a new kind of `edge_attr` may explain `error`."""
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge

@@ -109,8 +109,8 @@ def dss_gnn(
 
 
 SunConvs = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
-"""The convs of a `SUNLayer`: inside the subgraphs and on the graph for all nodes but
-the root, then inside and on the graph for the root."""
+"""The convs of a `SUNLayer`: inside the subgraphs and on the graph, for all nodes but
+the root; inside the subgraphs and on the graph, for the root."""
 
 
 class SUNLayer(nn.Module):
