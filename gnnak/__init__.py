@@ -1,8 +1,7 @@
 """GNN-AK and GNN-AK+: run any GNN on the rooted subgraph of every node.
 
-A message-passing GNN updates a node from its star, that is, its direct neighbours.
-GNN-AK "uplifts" the GNN: the new state of a node comes from running the GNN on a whole
-subgraph around the node, its rooted subgraph.
+A message-passing GNN updates a node from its direct neighbours. GNN-AK "uplifts" the
+GNN: it runs the GNN on a whole subgraph around the node, its rooted subgraph.
 """
 
 from importlib import import_module
@@ -97,11 +96,7 @@ set_default_backend(_find_backend)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use.
-
-    Importing PyTorch and PyG takes seconds. Because `import gnnak` does not import
-    them, the command line starts at once and can handle Ctrl-C while it imports them.
-    """
+    """Import a public name at first use, so that the command line starts at once."""
     if name in _PACKAGES:
         return import_module(f"gnnak.{name}")
     for home, names in _HOMES.items():

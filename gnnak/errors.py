@@ -56,30 +56,18 @@ class DamagedFileWarning(UserWarning):
 
 
 def counted(number: int, word: str) -> str:
-    """Return a number and a noun, which is in the plural unless the number is 1.
-
-    >>> counted(1, "row"), counted(0, "row"), counted(2, "class")
-    ('1 row', '0 rows', '2 classes')
-    """
+    """Return a number and a noun in the singular or plural: "1 row", "2 classes"."""
     plural = "es" if word.endswith(("s", "ch")) else "s"
     return f"{number} {word}{plural * (number != 1)}"
 
 
 def with_article(word: str) -> str:
-    """Return a word with the article "a" or "an".
-
-    >>> with_article("int"), with_article("Data")
-    ('an int', 'a Data')
-    """
+    """Return a word with "a" or "an"."""
     return f"{'an' if word[0] in 'aeioAEIO' else 'a'} {word}"
 
 
 def kind_of(value: object) -> str:
-    """Return the type of a value with an article, for messages about wrong types.
-
-    >>> kind_of(5), kind_of([]), kind_of(None)
-    ('an int', 'a list', 'None')
-    """
+    """Return the type of a value with an article: "an int", "None"."""
     return "None" if value is None else with_article(type(value).__name__)
 
 

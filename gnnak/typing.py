@@ -74,12 +74,7 @@ SEEDS = 2**63
 
 
 def check_choice(option: str, value: object, known: Iterable[str]) -> None:
-    """Raise `OptionError` if `value` is not one of the known values.
-
-    >>> check_choice("reduce", "median", ("sum", "mean"))
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: reduce is 'median'; use one of: sum, mean.
-    """
+    """Raise `OptionError` if `value` is not one of the known values."""
     known = tuple(known)
     if value not in known:
         raise OptionError(f"{option} is {value!r}; use one of: {', '.join(known)}.")
@@ -91,7 +86,7 @@ ALTERNATIVES = {
     "radius": "num_hops",
     "acc": "accuracy",
 }
-"""Maps names that users may give to names that error messages suggest instead."""
+"""Maps wrong names that users may write to the names that error messages suggest."""
 
 
 def check_known(
@@ -99,7 +94,7 @@ def check_known(
 ) -> None:
     """Raise `OptionError` unless `name` is known; the message suggests a similar name.
 
-    In the message, the text `of` follows the name, and `more` follows the known names.
+    In the message, `of` follows the name, and `more` follows the known names.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -120,13 +115,7 @@ Known: exp, zinc.
 
 
 def check_no_list(flag: str, name: str, known: Iterable[str]) -> None:
-    """Raise `OptionError` if a name is a list of known names, joined by commas.
-
-    >>> check_no_list("target", "logp,tpsa", ["logp", "tpsa"])
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: target is 'logp,tpsa', which are several names; repeat \
---target for each name (in Python, give a list).
-    """
+    """Raise `OptionError` if a name is a list of known names, joined by commas."""
     parts = [part.strip() for part in name.split(",")]
     if name not in known and parts[1:] and set(parts) <= set(known):
         raise OptionError(
@@ -138,10 +127,7 @@ def check_no_list(flag: str, name: str, known: Iterable[str]) -> None:
 def unknown_model(
     name: str, known: Iterable[str], bases: Iterable[str], members: Iterable[str]
 ) -> OptionError:
-    """Return the error for the name of an unknown model, which suggests a known one.
-
-    `bases` are the base GNNs, and `members` the subgraph GNNs other than GNN-AK.
-    """
+    """Return the error for an unknown model; `members` are names such as "dss"."""
     near = difflib.get_close_matches(name, known, n=1)
     if name in members:  # without a base GNN, all of which are equally close
         near = [f"{name}-gin"]
@@ -154,12 +140,7 @@ def unknown_model(
 
 
 def check_count(option: str, value: object, least: int = 0) -> int:
-    """Return `value` if it is an int of at least `least`, else raise `OptionError`.
-
-    >>> check_count("num_hops", -1)
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: num_hops is -1; give a whole number of at least 0.
-    """
+    """Return `value` if it is an int of at least `least`, else raise `OptionError`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise OptionError(
             f"{option} is {value!r}; give a whole number of at least {least}."
@@ -186,24 +167,13 @@ def convert_count(record: object, option: str, least: int = 0) -> None:
 
 
 def check_flag(option: str, value: object) -> None:
-    """Raise `OptionError` unless `value` is True or False.
-
-    >>> check_flag("shuffle", "no")
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: shuffle is 'no'; give True or False.
-    """
+    """Raise `OptionError` unless `value` is True or False."""
     if not isinstance(value, bool):
         raise OptionError(f"{option} is {value!r}; give True or False.")
 
 
 def check_seed(option: str, value: object) -> int:
-    """Return `value` if it is an int from 0 to `SEEDS` - 1, else raise `OptionError`.
-
-    >>> check_seed("train.seed", 2**63)
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: train.seed is 9223372036854775808; give a whole number \
-below 2^63.
-    """
+    """Return `value` if it is an int from 0 to 2^63 - 1, else raise `OptionError`."""
     seed = check_count(option, value)
     if seed >= SEEDS:
         raise OptionError(f"{option} is {value}; give a whole number below 2^63.")
@@ -211,23 +181,13 @@ below 2^63.
 
 
 def check_positive(option: str, value: float) -> None:
-    """Raise `OptionError` unless `value` is finite and greater than 0.
-
-    >>> check_positive("lr", -1.0)
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: lr is -1.0; give a finite number greater than 0.
-    """
+    """Raise `OptionError` unless `value` is finite and greater than 0."""
     if not 0 < value < math.inf:
         raise OptionError(f"{option} is {value}; give a finite number greater than 0.")
 
 
 def check_share(option: str, value: object) -> None:
-    """Raise `OptionError` unless `value` is a number with 0 <= value < 1.
-
-    >>> check_share("dropout", 1.5)
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: dropout is 1.5; give a number with 0 <= dropout < 1.
-    """
+    """Raise `OptionError` unless `value` is a number with 0 <= value < 1."""
     if not isinstance(value, int | float) or not 0 <= value < 1:
         raise OptionError(
             f"{option} is {value!r}; give a number with 0 <= {option} < 1."
@@ -235,11 +195,7 @@ def check_share(option: str, value: object) -> None:
 
 
 def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Check that encodings are known and unique, and return them as a tuple.
-
-    >>> check_encodings(["subgraph", "context"])
-    ('subgraph', 'context')
-    """
+    """Check that encodings are known and unique, and return them as a tuple."""
     if isinstance(encodings, str) or not isinstance(encodings, Sequence):
         raise OptionError(f"encodings is {encodings!r}; give a tuple of names.")
     for name in encodings:

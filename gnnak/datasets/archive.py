@@ -21,7 +21,7 @@ from gnnak.errors import FileFormatError
 from gnnak.graphs.readers import files
 
 SUMS = "SHA256SUMS"
-"""File with checksums, in the format of the command `sha256sum`."""
+"""File with SHA-256 checksums, in the format of the command `sha256sum`."""
 PINNED = {
     "MUTAG.zip": "c419bdc853c367d2d83da4973c45100954ae15e10f5ae2cddde6ca431f8207f6",
     "PTC_MR.zip": "5699a6d9f1bc5b3d71495f09ef50de53fa3e6bb24ead1150da678500229f5237",
@@ -35,9 +35,8 @@ PINNED = {
     ),
     "ogbg-pcba.zip": "0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53",
 }
-"""SHA-256 checksums of archives, by file name, as published by other projects. Those of
-the TU collection come from GraphDatasets.jl; that of MolPCBA comes from TensorFlow
-Datasets."""
+"""SHA-256 checksums of archives, by file name. GraphDatasets.jl publishes those of the
+TU collection, TensorFlow Datasets that of MolPCBA."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Timeout of a connection, in seconds."""
@@ -66,10 +65,7 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name` and check its checksum.
-
-    If the folder already has the file with this checksum, nothing is downloaded.
-    """
+    """Download a file to `folder / name`, unless it is there with its checksum."""
     path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):
@@ -94,7 +90,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
 
 @contextmanager
 def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
-    """Context manager: open a zip archive, which is downloaded by `fetch`."""
+    """Context manager: download a zip archive with `fetch`, and open it."""
     before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
     try:
@@ -147,10 +143,7 @@ def _save(url: str, path: Path) -> None:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Open a file in a zip archive.
-
-    Raises `FileFormatError` if the file is missing or too large.
-    """
+    """Open a file in a zip archive; `FileFormatError` if it is missing or too large."""
     where = Path(archive.filename or "archive").name
     told = f"{where} does not contain {name}; it is another archive than expected."
     with files.refusing(told, KeyError):
@@ -164,7 +157,7 @@ class PickledTensor(NamedTuple):
     """A tensor in a pickle, not yet decoded."""
 
     storage: bytes
-    """The bytes of the tensor's storage, in the format of `torch.save`."""
+    """The bytes of the tensor's storage, as `torch.save` writes them."""
     offset: int
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -178,7 +171,7 @@ class PickledTensor(NamedTuple):
 
 
 class _Function(tuple):
-    """A callable tuple around a function; a pickle cannot change its attributes."""
+    """A function wrapped in a tuple, so that a pickle cannot change its attributes."""
 
     __slots__ = ()
 

@@ -50,12 +50,7 @@ def read_or_make(
     seeded: bool = False,
     required: Sequence[str] = (),
 ) -> tuple[GraphFile, str]:
-    """Read a data file if it exists, else create the graphs and cache them on disk.
-
-    `make` creates the graphs, with one direction of each edge. If `seeded`, the user's
-    seed changes the graphs, and the file is used for seed 0 only. Returns the graphs
-    and a text that names their source.
-    """
+    """Return the graphs of a data file, else cached or new ones, and their source."""
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
         return read_npz(path, required=required), path.name
@@ -142,10 +137,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` if a file's features do not fit the data set's features.
-
-    The file may have fewer categories.
-    """
+    """Raise `FileFormatError` if a file has other features, or more categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

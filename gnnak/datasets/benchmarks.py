@@ -48,7 +48,7 @@ SIZES = {
     "cifar10": ((45_000, 5_000, 10_000), 7_058_005),
     "molhiv": ((32_901, 4_113, 4_113), 1_049_163),
 }
-"""For each data set whose archive has no checksum in `PINNED`: the numbers of training,
+"""Sizes of data sets without a checksum in `PINNED`: the numbers of training,
 validation and test graphs, and the number of nodes in all graphs."""
 
 
@@ -72,11 +72,7 @@ CIFAR10_MEMBER = "CIFAR10_v2.pt"
 
 
 def fetch_cifar10(folder: Path) -> GraphFile:
-    """Download the CIFAR10 superpixels, and make their edges undirected.
-
-    Edge features are left out, as in the paper's runs. `x`, [n, 5], has the red, green,
-    blue, row and column of each superpixel, scaled to integers from 0 to 255.
-    """
+    """Download CIFAR10; `x`, [n, 5], has red, green, blue, row and column as 0..255."""
     with (
         opened_archive(CIFAR10_URL, folder, "CIFAR10_v2.zip") as archive,
         tempfile.TemporaryFile(dir=folder) as content,
@@ -118,8 +114,7 @@ INDEX = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/{commit}/"
     "data/molecules/{split}.index"
 )
-"""Address of a file with the positions of the ZINC-12K molecules in `MOLECULES`. The
-address names a commit, so the content of the file cannot change."""
+"""Address of the positions of ZINC-12K's molecules in `MOLECULES`."""
 COMMITS = {
     "train": "1068260d2d58cbe616d3d34de9a3c1fbf8332715",
     "val": "7125b402b4f386e1897549cebf76fcab32738e21",
@@ -148,10 +143,7 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
 
 
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
-    """Convert molecules (dicts of `PickledTensor`) to graphs.
-
-    In the matrix `bond_type` of a molecule, 0 means that two atoms have no bond.
-    """
+    """Convert molecules (dicts of tensors) to graphs; bond type 0 means no bond."""
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
     edges = [matrix.nonzero().t() for matrix in bonds]
@@ -174,7 +166,7 @@ TU_NAMES = {
     "imdb-b": "IMDB-BINARY",
     "reddit-b": "REDDIT-BINARY",
 }
-"""Maps the name of a data set in gnnak to its name in the TU collection."""
+"""Maps names of data sets in gnnak to names in the TU collection."""
 
 
 def fetch_tu(name: str, folder: Path) -> GraphFile:
@@ -200,7 +192,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Build a store; `graph`, [n], has the number of the graph that each node is in."""
+    """Build a store; `graph`, [n], is each node's graph, `x` one-hot or None."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -220,15 +212,11 @@ def _tu_store(
 
 
 NODE_SHARES = (0.6, 0.2)
-"""Shares of the training and validation nodes if PyG's data set has no masks."""
+"""Shares of training and validation nodes if PyG's data set has no masks."""
 
 
 def fetch_nodes(name: str, folder: Path) -> GraphFile:
-    """Download one graph whose nodes are classified, through a data set of PyG.
-
-    The graphs of Amazon and Coauthor have no published split. They get a random split
-    with equal shares of each class, which is the same in every run.
-    """
+    """Download a graph with classes of nodes through PyG; split it if PyG does not."""
     from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
 
     root = str(folder / name)
@@ -260,7 +248,7 @@ def node_split(y: Tensor) -> Tensor:
 
 
 def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
-    """Load one graph whose nodes are classified; `seed` and `target` have no effect."""
+    """Load one graph with classes of nodes; `seed` and `target` have no effect."""
     file_name = f"node-{info.name}.npz"
     path = find_file(file_name, request.data_dir)
     if path is not None:
@@ -273,11 +261,11 @@ def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
 
 OGB_URL = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name}.zip"
 OGB_NAMES = {"molhiv": "hiv", "molpcba": "pcba"}
-"""Maps the name of a data set in gnnak to the name of its archive at OGB."""
+"""Maps names of data sets in gnnak to names of archives at OGB."""
 MAX_TEXT = 2**31
 """Largest size of a CSV file, in bytes."""
 EMPTY = re.compile(rb"(?:(?<=[,\n])|^)(?=[,\r\n]|$)")
-"""Matches the position of a missing number in a CSV file."""
+"""Matches a missing number in a CSV file."""
 
 
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
@@ -319,11 +307,7 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign graphs to random folds so that all graphs of a group are in the same fold.
-
-    `group`, [g], has the number of each graph's group. Returns a matrix [num_folds, g]
-    with 1 for the test graphs of a fold and 0 for its other graphs.
-    """
+    """Put each group of graphs into one random fold; return test masks, [folds, g]."""
     check_count("num_folds", num_folds, least=2)
     groups = int(group.max()) + 1 if group.numel() else 0
     order = np.random.default_rng([seed, 77]).permutation(groups)
@@ -333,10 +317,7 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
 
 def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign graphs to random folds with equal shares of the classes `y`, [g].
-
-    Returns a matrix [num_folds, g], as `folds_by_group` does.
-    """
+    """Return test masks, [folds, g], for folds with equal shares of the classes `y`."""
     check_count("num_folds", num_folds, least=2)
     order = torch.from_numpy(np.random.default_rng([seed, 78]).permutation(y.numel()))
     order = order[torch.argsort(y[order], stable=True)]
@@ -352,14 +333,11 @@ CHUNK = 256
 def superpixel_edges(store: GraphStore) -> GraphStore:
     r"""Join each superpixel to eight of the nine superpixels most similar in position.
 
-    Let $d_{ij}$ be the distance between the positions of nodes $i$ and $j$, and $s_i$
-    the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
-    and $j$ is $(A_{ij} + A_{ji}) / 2$ with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$.
-
-    As in the published graphs, `numpy.argpartition` finds the nine superpixels, and the
-    one in its last position is left out. Graphs of up to nine nodes are complete. `x`
-    [n, 5] (red, green, blue, row and column of the centre) is scaled from 0..255 to
-    0..1.
+    The similarity of nodes $i$ and $j$ at distance $d_{ij}$ is $(A_{ij} + A_{ji}) / 2$
+    with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$, where $s_i$ is the mean of $d_{ij}$
+    over the eight nodes nearest to $i$. `numpy.argpartition` finds the nine superpixels
+    and, as in the published graphs, the last of them is left out. `x`, [n, 5], is
+    scaled to 0..1.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -378,11 +356,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of the graph, [e], and the two nodes, [2, e], of every edge.
-
-    `graphs`, [g], has the numbers of the graphs, which have equally many nodes.
-    `position` has the positions of their nodes, [g, nodes of a graph, 2].
-    """
+    """Return the graph, [e], and nodes, [2, e], of edges in equally large graphs."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:
@@ -396,7 +370,7 @@ def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _similarity(position: Tensor) -> Tensor:
-    """Return the similarity of all pairs of nodes of each graph."""
+    """Return the similarity of all pairs of nodes of each graph, [g, nodes, nodes]."""
     mode = "donot_use_mm_for_euclid_dist"
     distance = torch.cdist(position, position, compute_mode=mode)
     # The nearest node of a node is the node itself, with distance 0.
@@ -407,7 +381,7 @@ def _similarity(position: Tensor) -> Tensor:
 
 
 def _neighbors(similarity: Tensor) -> Tensor:
-    """Return eight of the nine most similar nodes of each node of each graph."""
+    """Return eight of the nine nodes most similar to each node, [g, nodes, 8]."""
     size = similarity.size(2)
     itself = torch.eye(size, dtype=torch.bool)
     order = similarity.masked_fill(itself, -1.0).argsort(dim=2, stable=True)
@@ -443,11 +417,10 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
-    As in the published code that reads these folds, `x` is the one-hot node label or,
-    in IMDB-B, the one-hot node degree. Values that do not occur have no column. All
-    nodes of REDDIT-B have the same feature; in a test on two folds, GIN-AK+ scored
-    equally well with this feature and with degrees. Downloaded data lack the folds of
-    the GIN paper, so they get ten random stratified folds.
+    As in the published code for these folds, `x` is the one-hot node label or, in
+    IMDB-B, the one-hot node degree, without columns for values that do not occur. In
+    REDDIT-B, all nodes have the same feature; degrees did not improve GIN-AK+ in a test
+    on two folds.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)
@@ -472,7 +445,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
-    """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it."""
+    """Load CIFAR10 as graphs of superpixels, joined by `superpixel_edges`."""
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
     if path is None:

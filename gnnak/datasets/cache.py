@@ -45,8 +45,7 @@ def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path |
 
 
 VERSION = 2
-"""Part of the names of cache files. A release that generates different graphs increases
-the version, so that old cache files are ignored."""
+"""Part of the names of cache files; increase it when generated graphs change."""
 
 Progress = Callable[[int, int], None]
 """Progress callback, called as `progress(done, total)`."""

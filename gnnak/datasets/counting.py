@@ -83,7 +83,7 @@ ENTROPY = 0
 def counting_graphs(
     seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate random regular graphs, each with one edge deleted per node."""
+    """Generate random regular graphs, and delete as many edges as there are nodes."""
     random = np.random.default_rng([ENTROPY, seed])
     graphs = []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):
@@ -101,12 +101,7 @@ def counting_graphs(
 def regular_edges(
     num_nodes: int, degree: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Sample a random graph in which every node has `degree` neighbours.
-
-    This is the pairing model: every node has `degree` half-edges, which are paired at
-    random. Self loops and duplicate edges are taken apart and paired again, at most 100
-    times. Returns each edge once, as a pair of nodes.
-    """
+    """Sample a regular graph by the pairing model; return its edges once, [e, 2]."""
     while True:
         edges: set[tuple[int, int]] = set()
         stubs = np.repeat(np.arange(num_nodes), degree)

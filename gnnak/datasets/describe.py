@@ -37,7 +37,7 @@ class Description:
     over_training: tuple[str, ...]
     """Which of `"nodes"` and `"edges"` are means over the training graphs only."""
     edges_once: bool
-    """Whether `edges` counts an undirected edge as one edge instead of two."""
+    """Whether `edges` counts an undirected edge once instead of twice."""
     folds: int
     """Number of cross-validation folds; 0 if there are none."""
     node_features: str
@@ -55,13 +55,13 @@ class Description:
     source: str
     """Where the graphs come from: a file name, `generated (seed 0)`, ..."""
     paper_graphs: str | None
-    """Number of graphs printed in the paper; None if the paper has no such number."""
+    """Number of graphs printed in the paper; None if the paper does not say."""
     paper_nodes: str | None
     """Mean number of nodes per graph in the paper; None if the paper does not say."""
     paper_edges: str | None
     """Mean number of edges per graph in the paper; None if the paper does not say."""
     note: str
-    """Why the paper's numbers differ from the measured ones; "" if not known."""
+    """Why the paper's numbers differ from the measured ones; "" if unknown."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
@@ -128,9 +128,9 @@ def _mean(values: Tensor, dataset: Dataset, trained: bool) -> float:
 
 
 STATES_PER_COPY, STATES_PER_EDGE_COPY = 15, 1
-"""Numbers of vectors that one GIN-AK+ layer saves for backward, per node copy and per
-edge copy. Measured from the tensors that autograd saves on ZINC, EXP, counting and
-IMDB-B, where `SubgraphSizes.training_bytes` is accurate to 6 %."""
+"""Measured numbers of vectors that one GIN-AK+ layer saves for backward, per node copy
+and per edge copy. On ZINC, EXP, counting and IMDB-B, the error of
+`SubgraphSizes.training_bytes` is at most 6 %."""
 FLOAT_BYTES = 4
 CHUNK = 64
 """Number of graphs whose rooted subgraphs are extracted at a time."""
@@ -139,7 +139,7 @@ CHUNK = 64
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
     nodes: Tensor
-    """Number of nodes of each graph, and so of its rooted subgraphs, [g], int64."""
+    """Number of nodes, and so of rooted subgraphs, of each graph, [g], int64."""
     copies: Tensor
     """Number of node copies of each graph, [g], int64."""
     edge_copies: Tensor
@@ -157,15 +157,12 @@ class SubgraphSizes:
         channels: int = 128,
         hop_channels: int = 16,
     ) -> float:
-        r"""Estimate the memory in bytes that one training step of GIN-AK+ needs.
-
-        The estimate is
+        r"""Estimate the memory of one GIN-AK+ step in bytes, without weights and data.
 
         $$4 L (d + h)\,b\,(15\,\bar m + \bar f)$$
 
-        for L GNN-AK layers of width d, each with a base GNN of one layer and hop
-        embeddings of width h, on batches of b graphs with $\bar m$ node copies and
-        $\bar f$ edge copies on average. Weights, optimiser state and data are excluded.
+        for L layers of width d and hop embeddings of width h, and batches of b graphs
+        with $\bar m$ node copies and $\bar f$ edge copies on average.
         """
         states = STATES_PER_COPY * float(self.copies.double().mean())
         states += STATES_PER_EDGE_COPY * float(self.edge_copies.double().mean())
@@ -185,7 +182,7 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Measure the rooted subgraphs of a store; if memory is too small, of each half."""
+    """Measure the subgraphs of all graphs, or of each half if memory is too small."""
     batch = store.union()
     edges, size = batch.edge_index, batch.num_nodes
     try:
@@ -210,12 +207,7 @@ def one_graph_advice(
     channels: int = 128,
     hop_channels: int = 16,
 ) -> str | None:
-    """Return advice if training on one whole graph needs more memory than is free.
-
-    The text suggests what would fit into memory, such as fewer neighbours, random
-    walks, SubgraphDrop or `RootLoader`. The result is None if the whole graph fits. The
-    sizes are estimated in about two seconds.
-    """
+    """Suggest options that need less memory; None if training on one graph fits."""
     free = free_bytes(device)
     if free is None or not advice.can_choose_roots(extractor):
         return None
@@ -245,10 +237,7 @@ SAMPLE = 64
 
 
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
-    """Measure the rooted subgraphs of up to `SAMPLE` graphs.
-
-    Returns None if the store is empty, or if the subgraphs do not fit into memory.
-    """
+    """Measure subgraphs of `SAMPLE` graphs; None if the store is empty or too large."""
     if not len(store):
         return None
     count = min(SAMPLE, len(store))

@@ -32,14 +32,14 @@ PARTS = (10_000, 2_000, 2_000)
 COMMUNITIES, PATTERNS, COLORS = 5, 100, 3
 """Numbers of communities per graph, of different patterns, and of node colours."""
 SMALLEST, LARGEST = 5, 35
-"""Bounds on the number of nodes of a community or pattern; `LARGEST` is excluded."""
+"""A community or pattern has at least `SMALLEST` and less than `LARGEST` nodes."""
 INSIDE, ACROSS, TO_PATTERN = 0.5, 0.35, 0.5
 """Probability of an edge inside a community or pattern, between two communities, and
 between the pattern and a community."""
 CHUNK = 100
 ENTROPY = 28
-"""Seed of the random generator, combined with the user's seed. Chosen so that, with
-seed 0, the mean numbers of nodes and edges are within 1 % of the paper's."""
+"""Seed of the random generator, combined with the user's seed. For the user's seed 0,
+the mean numbers of nodes and edges are within 1 % of the paper's."""
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -48,11 +48,7 @@ Ints = NDArray[np.int64]
 def pattern_graphs(
     seed: int = 0, parts: tuple[int, ...] = PARTS, progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate the PATTERN graphs (a stochastic block model), each edge stored once.
-
-    A graph has five communities and one of 100 patterns. `x` [n, 3] is the one-hot
-    colour; `y` is 1 for pattern nodes.
-    """
+    """Generate PATTERN graphs (a stochastic block model); `y` is 1 in the pattern."""
     random = np.random.default_rng([ENTROPY, seed])
     sizes = random.integers(SMALLEST, LARGEST, PATTERNS)
     shape = (PATTERNS, LARGEST, LARGEST)
@@ -99,10 +95,7 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample edges; return the upper triangles of the graphs' adjacency matrices.
-
-    `block` has the community of each node of each graph; community 0 is the pattern.
-    """
+    """Sample the upper triangles of adjacency matrices; `block` 0 is the pattern."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)

@@ -19,16 +19,17 @@ from gnnak.typing import check_choice
 
 Matrix = NDArray[np.bool_]
 Sampler = Callable[[int, np.random.Generator], nx.Graph]
-"""Samples a graph, given its number of nodes and a random generator."""
+"""Samples a graph; the arguments are its number of nodes and a random generator."""
 
 PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
-"""For training, validation and test: the number of graphs of each size, and the sizes
-(numbers of nodes)."""
+"""For training, validation and test: the number of graphs of each size, and the sizes,
+which are numbers of nodes."""
 KEEP_THRESHOLD = 0.9
 """`toggled` keeps an edge of a sparse graph if a random number is below this."""
 ENTROPY = 0
-"""Seed of the random generator, combined with the user's seed. The mean number of edges
-varies by 1.4 % between seeds; with seed 0 it is within 1 % of the paper's."""
+"""Seed of the random generator, combined with the user's seed. For the user's seed 0,
+the mean number of edges is within 1 % of the paper's; it varies by 1.4 % between seeds.
+"""
 
 
 def _seed(random: np.random.Generator) -> int:
@@ -78,19 +79,17 @@ MIXTURE: dict[str, tuple[float, Sampler]] = {
     "caterpillar": (0.1, partial(_tree_on_path, most=1)),
     "lobster": (0.1, partial(_tree_on_path, most=2)),
 }
-"""For each random graph model: the probability of choosing it, and a function that
-samples its parameters uniformly and then a graph."""
+"""For each random graph model: the probability of choosing the model, and a function
+that samples its parameters uniformly, and then a graph."""
 
 
 def property_graphs(
     seed: int = 0, share: float = 1.0, progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate random graphs for the task of predicting graph properties.
+    """Sample graphs from `MIXTURE`, and change some edges (`toggled`).
 
-    Each graph is sampled from `MIXTURE` and changed by `toggled`; this is repeated
-    until a graph has no isolated nodes. The first column of `x`, [n, 2], marks a random
-    node, and the second column is uniform noise. The numbers of graphs in `PARTS` are
-    multiplied by `share`.
+    The first column of `x`, [n, 2], marks a random node, the second is uniform noise.
+    The numbers of graphs in `PARTS` are multiplied by `share`.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -117,8 +116,8 @@ def property_graphs(
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
-    As in the paper's code, an edge of a sparse graph is kept if the mean of two uniform
-    random numbers is below 0.9. This keeps 98 % of the edges, and not 90 %.
+    As in the paper's code, 98 % of the edges of a sparse graph remain: those with a
+    mean of two uniform random numbers below 0.9.
     """
     size = len(joined)
     edges, change = joined.sum() / 2, 1 - KEEP_THRESHOLD
@@ -155,20 +154,14 @@ CHUNK = 512
 def graph_property(store: GraphStore, name: Property) -> Tensor:
     r"""Compute one property of every graph; return the values, [g], float64.
 
-    With $A$ the adjacency matrix, $d(i, j)$ the distance of two nodes in the same
-    component, and $e(i) = \max_j d(i, j)$ the eccentricity of node $i$:
+    The eccentricity $e(i)$ is the largest distance of node $i$ in its component.
 
     - `connected`: 1 if the graph is connected, else 0.
-    - `connected-legacy`: 1 if $A^{2^k}$ has no zero, else 0, where $2^k \ge 2n$ for n
-      nodes. This is the label of the paper's code, but it is wrong: even powers of the
-      adjacency matrix of a bipartite graph always have zeros, so connected bipartite
-      graphs get label 0.
-    - `diameter`: $\max_i e(i)$; for a disconnected graph the largest diameter of its
-      components, as in the paper's code.
-    - `radius`: $\min_i e(i)$; for a disconnected graph the smallest radius of its
-      components.
-    - `spectral-radius`: the largest eigenvalue of $A$. The paper's code calls
-      this number the radius.
+    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0. This is
+      the label of the paper's code; connected bipartite graphs wrongly get 0.
+    - `diameter`: $\max_i e(i)$, also of disconnected graphs, as in the paper's code.
+    - `radius`: $\min_i e(i)$, also of disconnected graphs.
+    - `spectral-radius`: the largest eigenvalue of the adjacency matrix $A$.
     """
     check_choice("property", name, PROPERTIES)
     found = [torch.zeros(0, dtype=torch.double)]
@@ -181,7 +174,7 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
 
 
 def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
-    """Compute one property of each graph; `real` is False for padding nodes."""
+    """Compute one property of each graph, [g]; `real` is False for padding nodes."""
     if name == "spectral-radius":
         return torch.linalg.eigvalsh(matrix).amax(dim=1)
     both = real[:, :, None] & real[:, None, :]
@@ -200,7 +193,7 @@ def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
 
 
 def _distances(matrix: Tensor) -> Tensor:
-    """Return the distances of all pairs of nodes; -1 for pairs without a path."""
+    """Return the distances of all pairs of nodes, [g, n, n]; -1 without a path."""
     size = matrix.size(1)
     reached = torch.eye(size, dtype=matrix.dtype).expand_as(matrix)
     hops = torch.where(reached > 0, 0, -1)

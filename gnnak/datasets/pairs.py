@@ -41,11 +41,7 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
 
 
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
-    """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
-
-    Graphs 0 and 1, 2 and 3, ... are pairs: `y` is 0 for the original and 1 for the
-    twisted graph. There are ten folds, and both graphs of a pair are in the same fold.
-    """
+    """Generate `copies` CFI pairs (classes 0 and 1) of each base graph; 10 folds."""
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
     graphs = [graph for pair in pairs for _ in range(copies) for graph in pair]
@@ -57,10 +53,9 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 0 and 1, 2 and 3, ... are pairs. The first graph of a pair has one long cycle
-    (class 0), and the second has two cycles of half the length (class 1). In both
-    graphs, the same tree is attached to every node of the cycles, and the same random
-    graph is a further component. Corresponding nodes have the same random features.
+    One graph has a long cycle (class 0), the other has two cycles of half its length
+    (class 1). In both, the same tree hangs at every node of the cycles, and the same
+    random graph is a further component. Corresponding nodes have equal random features.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -106,7 +101,7 @@ def relabelled(
     random: np.random.Generator,
     features: Sequence[Tensor] | None = None,
 ) -> GraphStore:
-    """Permute the nodes of every graph at random and collect the graphs in a store."""
+    """Permute the nodes of every graph at random, and return all graphs as a store."""
     moved, x = [], []
     for position, (edge_index, size) in enumerate(graphs):
         rank = torch.from_numpy(random.permutation(size))
@@ -124,12 +119,7 @@ SIZES = tuple(range(12, 17))
 
 
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
-    """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
-
-    Graphs 0 and 1, 2 and 3, ... are pairs, with labels 0 and 1. Both graphs of a pair
-    are 4-regular and have equally many nodes, so a message-passing GNN cannot
-    distinguish them: its accuracy is exactly 50 %.
-    """
+    """Generate pairs of 4-regular graphs, without (class 0) and with triangles (1)."""
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)
     sizes = (SIZES[pair % len(SIZES)] for pair in range(num_pairs))

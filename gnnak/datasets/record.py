@@ -17,16 +17,14 @@ from gnnak.nn.features import Features
 from gnnak.typing import check_known
 
 Task = Literal["regression", "classification", "multilabel"]
-"""Task of a data set. In `multilabel`, `y` has one column of 0 and 1 per label, with
-NaN where the label is unknown."""
+"""Task of a data set; `multilabel` targets are 0, 1, or NaN if unknown."""
 
 
 class MetricKind(NamedTuple):
     """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
-    """Name of the torchmetrics class. For metrics of classes and labels, the prefix of
-    the class name, `Binary` or `Multiclass`, is left out."""
+    """Name of the torchmetrics class, without the prefix `Binary` or `Multiclass`."""
     tasks: tuple[Task, ...]
     lower: bool = False
     arguments: tuple[tuple[str, object], ...] = ()
@@ -57,9 +55,9 @@ METRICS: dict[str, MetricKind] = {
     "roc-auc": MetricKind("AUROC", CLASSES),
     "average-precision": MetricKind("AveragePrecision", CLASSES),
 }
-"""The metrics by name. `class-recall` is the recall averaged over classes. Metrics of
-several targets or labels are averaged over the columns; a column of labels counts only
-if its known labels contain both 0 and 1."""
+"""The metrics by name. `class-recall` is the recall averaged over classes. A metric of
+several targets or labels is the mean over columns; columns of labels without both 0 and
+1 are skipped."""
 DEFAULTS: dict[Task, str] = {
     "regression": "mae",
     "classification": "accuracy",
@@ -85,12 +83,11 @@ def lower_is_better(name: str) -> bool:
 Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored.
 
-- `split`: the data set has fixed training, validation and test graphs.
-- `published`: the data set is split as in the paper's code. Either one fold is both the
-  validation and the test set, or all graphs are in all three sets.
-- `held-out`: training, validation and test graphs are in different folds. A data set
-  without folds is split as in `published`, but BatchNorm is always in evaluation mode
-  when the model is scored.
+- `split`: by fixed sets of training, validation and test graphs.
+- `published`: as in the paper's code. Either one fold is both the validation and the
+  test set, or all graphs are in all three sets.
+- `held-out`: by different folds for training, validation and testing. Without folds,
+  the split is as in `published`, but BatchNorm is in evaluation mode in scoring.
 """
 
 
@@ -126,28 +123,26 @@ class DatasetInfo:
     node_task: bool = False
     """Whether each node has a target, instead of each graph."""
     published_in_folds: bool = False
-    """Whether the protocol `published` cross-validates over the folds, as for the TU
-    data sets. If False, the protocol trains and scores on all graphs."""
+    """Whether the protocol `published` cross-validates over the folds, as for TU data
+    sets. If False, it trains and scores on all graphs."""
     batch_statistics: bool = False
-    """Whether BatchNorm uses the statistics of the batch, as in training, when the
-    protocol `published` scores the model."""
+    """Whether BatchNorm uses batch statistics when `published` scores the model."""
     targets: tuple[str, ...] = ()
     """Names of the targets, such as columns of a table; empty if they have no names."""
     classes: tuple[str, ...] = ()
-    """Names of the classes; empty if classes have only numbers."""
+    """Names of the classes; empty if classes are only numbered."""
     scaling: Scaling | None = None
     """Normalisation of regression targets in training; None if there is none."""
     featurizer: str | None = None
-    """Name of the featurizer (`ogb`: features of the Open Graph Benchmark) for the
-    user's SMILES strings; None if the data are not SMILES strings."""
+    """Name of the featurizer for the user's SMILES strings, such as `ogb` (Open Graph
+    Benchmark); None for other data."""
     skipped: tuple[str, ...] = ()
-    """Rows of the user's own data that were left out, with the reasons. At most 100
-    rows are listed."""
+    """Rows of the user's data that were left out, with reasons; at most 100 rows."""
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
     one_graph: bool = False
-    """Whether the data are one graph, whose nodes are split into training, validation
-    and test nodes. Such a data set is a node task."""
+    """Whether the data are one graph, whose nodes are split for training and test.
+    `node_task` is then True."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -167,15 +162,15 @@ class Dataset:
     info: DatasetInfo
     store: GraphStore
     """The g graphs, all with node features `x` and targets `y`. `y` has shape [g] or
-    [g, num_outputs]; if `info.node_task`, it has one row per node instead. It is int64
-    for classification, and float32 for regression and multilabel."""
+    [g, num_outputs], or one row per node if `info.node_task`. It is int64 for
+    classification, else float32."""
     split: Tensor | None = None
-    """The part of each graph, [g], int64: 0 train, 1 validation, 2 test. None if there
-    is no split. If `info.one_graph`, the part of each node, [n], or [splits, n] for
-    several splits, with -1 for nodes in no part."""
+    """The part of each graph, [g], int64: 0 train, 1 validation, 2 test; None without a
+    split. If `info.one_graph`, the part of each node, [n], or [splits, n] for several
+    splits, with -1 for unused nodes."""
     folds: Tensor | None = None
     """The part of each graph in each fold, [folds, g], int64: 0 train, 1 test, -1 not
-    used. None if there are no folds."""
+    used; None without folds."""
     features: FeatureUse | None = None
     """Names of features and of unused attributes, if the data are the user's own."""
     one_way: bool = False
@@ -183,20 +178,17 @@ class Dataset:
 
     @property
     def num_folds(self) -> int:
-        """Number of cross-validation folds, or of splits of one graph's nodes.
-
-        The number is 0 if there are no folds and `split` has one dimension.
-        """
+        """Number of folds, or of splits of one graph's nodes; 0 if there are none."""
         if self.split is not None and self.split.dim() == 2:
             return self.split.size(0)
         return 0 if self.folds is None else self.folds.size(0)
 
     def graphs_of(self, positions: Tensor) -> GraphStore:
-        """Return the graphs at `positions`; if `info.one_graph`, return this graph."""
+        """Return the graphs at `positions`, or the whole graph if `info.one_graph`."""
         return self.store if self.info.one_graph else self.store.subset(positions)
 
     def targets_of(self, positions: Tensor) -> Tensor:
-        """Return the targets of some graphs; if `info.one_graph`, of some nodes."""
+        """Return the targets of graphs or, if `info.one_graph`, of nodes."""
         y = self.store.y if self.info.one_graph else self.store.subset(positions).y
         assert y is not None
         return y[positions] if self.info.one_graph else y
@@ -259,16 +251,16 @@ class Entry:
     """Registry entry of one data set: its task, loader and statistics in the paper."""
 
     info: DatasetInfo
-    """Name, task, metric and protocols; loading fills in features and source."""
+    """Name, task, metric and protocols; loading adds the features and the source."""
     description: str
     """One-line description for `gnnak datasets list`."""
     file_name: str | None
     """Name of the data file; None if the data set is always generated."""
     origin: str
-    """How the graphs are obtained without the data file: `built` (by a deterministic
-    construction), `generated` (at random), `download`, or not at all (`file only`)."""
+    """Where graphs without a data file come from: `built` (by a fixed construction),
+    `generated` (at random), `download`, or `file only` (nowhere)."""
     load: Callable[[DatasetInfo, Request], Dataset]
-    """Loads the data set, given `info` and the user's options."""
+    """Loads the data set from `info` and the user's options."""
     published: Published | None = None
     """Statistics in the paper; None if the paper does not have this data set."""
     targets: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
 
 
 def _nodes(name: str, title: str, text: str, classes: int, metric: str) -> Entry:
-    """Return the entry of one graph, whose nodes are classified."""
+    """Return the entry of a data set of one graph with classes of nodes."""
     info = _info(name, title, classes, metric=metric)
     info = replace(info, node_task=True, one_graph=True)
     return Entry(info, text, f"node-{name}.npz", "download", benchmarks.load_nodes)
@@ -195,15 +195,14 @@ def load_dataset(
 ) -> Dataset:
     """Load a data set by name.
 
-    The data file is searched in `data_dir`, then in the folder given by the environment
-    variable `GNNAK_DATA`, then in the cache folder (`GNNAK_CACHE`, or the user's cache
-    folder). If no folder has the file, the graphs are generated or downloaded, and
-    cached on disk if generating them is slow.
+    The data file is searched in `data_dir`, then in the folder that the environment
+    variable `GNNAK_DATA` names, then in the cache folder (see `cache_dir`). If no
+    folder has the file, the graphs are generated or downloaded, and cached on disk if
+    that is slow.
 
     Args:
         name: One of `dataset_names()`.
-        target: Name of the target to predict, for data sets with several targets. If
-            None, it is the first one.
+        target: Name of the target to predict; if None, the data set's first target.
         seed: Seed of generated graphs and random folds.
         data_dir: Folder that is searched first for the data file. If None, only the
             other folders are searched.

@@ -11,10 +11,10 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The neighbours of every node along incoming edges, in CSR form.
+    """The sources of each node's incoming edges, in CSR form.
 
-    The neighbours of node `v` are the sources of the edges that end at `v`. They are
-    `node[ptr[v]:ptr[v + 1]]`, sorted by node number, then by edge number.
+    The neighbours of node `v` are `node[ptr[v]:ptr[v + 1]]`, sorted by node, then by
+    edge.
     """
 
     ptr: Tensor
@@ -22,17 +22,16 @@ class Neighbors(NamedTuple):
     node: Tensor
     """[e]: the neighbours of node 0, then those of node 1, and so on."""
     edge: Tensor
-    """[e]: for each entry of `node`, the edge, as a column number of `edge_index`."""
+    """[e]: the column of `edge_index` for each entry of `node`."""
     key: Tensor
-    """[e], sorted: the number `v * n + u` for every neighbour `u` of every node `v`. A
-    binary search in it finds whether two nodes are joined."""
+    """[e], sorted: `v * n + u` for each neighbour `u` of `v`, to look up edges."""
 
     @property
     def num_nodes(self) -> int:
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where each node's neighbours start in `self.node`, and how many."""
+        """Return where each node's neighbours start in `node`, and how many it has."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 
@@ -49,11 +48,7 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
 
 
 def joined_nodes(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """List the pairs of nodes that an edge joins in either direction.
-
-    Returns the first and the second node of each pair, sorted. Every pair is listed
-    once as (u, v) and once as (v, u).
-    """
+    """List all pairs of adjacent nodes, sorted, both as (u, v) and as (v, u)."""
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
     return pair // max(num_nodes, 1), pair % max(num_nodes, 1)
@@ -95,9 +90,7 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 
 
 def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
-    """Check `roots`, and return them as node numbers, [s].
-
-    `roots` can be node numbers or a mask of nodes. None stands for all nodes.
+    """Convert `roots` (node numbers, a mask, or None for all nodes) to numbers, [s].
 
     >>> check_roots(torch.tensor([True, False, True]), 3, torch.device("cpu"))
     tensor([0, 2])
@@ -129,7 +122,7 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return each node's weakly connected component, [n], and the component count."""
+    """Return the weakly connected component of each node, [n], and their number."""
     source = torch.cat([edge_index[0], edge_index[1]])
     target = torch.cat([edge_index[1], edge_index[0]])
     label = torch.arange(num_nodes, device=edge_index.device)
@@ -147,10 +140,7 @@ def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
 def hops_to_root(
     edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
 ) -> Tensor:
-    """Return the distance from each node to the nearest root, along edges, [n].
-
-    The distance is -1 if no path of at most `max_hops` edges leads to a root.
-    """
+    """Return each node's distance to the nearest root, [n]; -1 beyond `max_hops`."""
     source, target = edge_index
     hop = torch.full((num_nodes,), -1, dtype=torch.long, device=edge_index.device)
     hop[roots] = 0

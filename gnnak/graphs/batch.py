@@ -38,8 +38,7 @@ class GraphBatch:
     ptr: Tensor
     """[g + 1], int64: row pointer; the nodes of graph `i` are `ptr[i]:ptr[i + 1]`."""
     real: RealCounts | None = None
-    """For a batch padded to a fixed size, the numbers of nodes, edges and graphs that
-    are not padding; None if there is no padding."""
+    """Numbers of nodes, edges and graphs that are not padding; None without padding."""
 
     @property
     def num_nodes(self) -> int:

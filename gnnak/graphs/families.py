@@ -1,8 +1,4 @@
-"""Families of graphs that Weisfeiler-Leman (WL) tests can hardly distinguish.
-
-Circulant graphs, Cai-Fürer-Immerman (CFI) and Fürer pairs, and strongly regular graphs,
-all as `(edge_index, num_nodes)` with both directions of every edge.
-"""
+"""Families of graphs that Weisfeiler-Leman (WL) tests can hardly distinguish."""
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
@@ -20,12 +16,7 @@ CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
-    """Build the graph that joins node `i` to `(i + step) % num_nodes` for each step.
-
-    >>> edge_index, num_nodes = circulant(5, [1, 2])
-    >>> edge_index.size(1), num_nodes
-    (20, 5)
-    """
+    """Build the graph that joins node `i` to `(i + step) % num_nodes` for each step."""
     edges = {
         (min(node, other), max(node, other))
         for step in steps
@@ -38,13 +29,10 @@ def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
 def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """Build circular skip link (CSL) graphs, one for each of `skips`.
 
-    In the CSL graph with skip s, node i is joined to the nodes i ± 1 and i ± s; s must
-    be coprime to `num_nodes`. All CSL graphs are 4-regular, so 1-WL and 2-WL
-    distinguish no two of them. The ten default graphs on 41 nodes are pairwise
-    non-isomorphic, and 3-WL distinguishes all of them. With 1-hop egonets, the paper's
-    test Subgraph-1-WL*, which compares egonets by 1-WL, detects nothing but triangles.
-    Only the graph with skip 2 has triangles; to distinguish the others, the test needs
-    larger egonets.
+    With skip s, coprime to `num_nodes`, node i is joined to i ± 1 and i ± s. All graphs
+    are 4-regular, so 1-WL and 2-WL distinguish no two of them; 3-WL distinguishes the
+    ten default graphs. Subgraph-1-WL* (see `gnnak.graphs.named`) with 1-hop egonets
+    only detects triangles, which only skip 2 has.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
@@ -59,23 +47,18 @@ CfiNode = tuple[object, ...]
 def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     r"""Build two graphs, $A$ and $B$, that are hard to distinguish, from a base graph.
 
-    The base graph is simple, connected and cubic. Each base node $u$ is replaced by ten
-    nodes: $a_{u,v}$ and $b_{u,v}$ for each of its three neighbours $v$, and a middle
-    node $m_S$ for each set $S$ of zero or two neighbours. Node $m_S$ is joined to
-    $a_{u,v}$ if $v \in S$, else to $b_{u,v}$. For each base edge $(u, v)$, graph $A$
-    joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to $b_{v,u}$. Graph $B$ is the same,
-    except that for one base edge $(u, v)$ it joins $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$
-    to $a_{v,u}$.
+    The base graph is simple, connected and cubic. Each base node $u$ becomes ten nodes:
+    $a_{u,v}$ and $b_{u,v}$ for each of its three neighbours $v$, and $m_S$ for each set
+    $S$ of zero or two neighbours. Node $m_S$ is joined to $a_{u,v}$ if $v \in S$, else
+    to $b_{u,v}$. For each base edge $(u, v)$, graph $A$ joins $a_{u,v}$ to $a_{v,u}$
+    and $b_{u,v}$ to $b_{v,u}$. For one base edge, graph $B$ instead joins $a_{u,v}$ to
+    $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
 
     $A$ and $B$ are not isomorphic. The k-dimensional Weisfeiler-Leman test (k-WL) can
     distinguish them only if k is larger than the size of the smallest separator of the
-    base graph. The paper's test Subgraph-1-WL, which compares the t-hop egonets of all
-    nodes, cannot distinguish them if t <= 4 and the base graph has girth at least 5,
-    even if it tests egonets for isomorphism exactly (Theorem 4).
-
-    >>> edge_index, num_nodes = cfi_pair(nx.complete_graph(4))[0]
-    >>> num_nodes, edge_index.size(1) // 2
-    (40, 60)
+    base graph. Subgraph-1-WL on t-hop egonets cannot distinguish them if t <= 4 and the
+    base graph has girth at least 5, even if it tests egonets for isomorphism (Theorem
+    4).
     """
     check_simple(base)
     wrong = [node for node, degree in base.degree if degree != 3]
@@ -96,7 +79,7 @@ def check_simple(base: nx.Graph) -> None:
 
 
 def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
-    """Build $A$ of `cfi_pair`; or $B$, if `crossed` is the base edge that differs."""
+    """Build $A$ of `cfi_pair`, or $B$ if `crossed` is the base edge that differs."""
     edges: list[tuple[CfiNode, CfiNode]] = [
         (("m", u, *chosen), ("a" if v in chosen else "b", u, v))
         for u in base
@@ -118,18 +101,10 @@ MAX_DEGREE = 12
 def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     r"""Build two non-isomorphic graphs from a simple, connected base graph $B$.
 
-    The nodes of both graphs are the pairs $(x, S)$ of a base node $x$ and a set $S$ of
-    an even number of neighbours of $x$. In the first graph, $(x, S)$ and $(y, T)$ are
-    joined iff $xy$ is an edge of $B$ and $y \in S \Leftrightarrow x \in T$. The second
-    graph is the same, except that for one base edge $xy$ the condition is negated.
-
-    Fürer pairs are Cai-Fürer-Immerman pairs (see `cfi_pair`) without the nodes that
-    stand for the ends of base edges. The choice of the base graph decides which
-    Weisfeiler-Leman tests distinguish the pair.
-
-    >>> edge_index, num_nodes = furer_pair(nx.complete_graph(4))[0]
-    >>> num_nodes, edge_index.size(1) // 2
-    (16, 48)
+    The nodes are the pairs $(x, S)$ of a base node $x$ and a set $S$ of an even number
+    of neighbours of $x$. The first graph joins $(x, S)$ and $(y, T)$ iff $xy$ is an
+    edge of $B$ and $y \in S \Leftrightarrow x \in T$. The second graph negates this
+    condition for one base edge $xy$.
     """
     check_simple(base)
     if not base.number_of_edges() or not nx.is_connected(base):
@@ -170,12 +145,11 @@ Matrix = NDArray[np.int64]
 Block = frozenset[int]
 
 _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""Two triples of the points 0 to 12. Adding 0, 1, ..., 12 modulo 13 to both gives 26
-triples, which contain every pair of the 13 points exactly once."""
+"""Adding 0, 1, ..., 12 modulo 13 to these triples gives 26 triples, which contain every
+pair of 13 points once."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A 5x5 Latin square, one string per row. It cannot be turned into the cyclic Latin
-square, (row + column) mod 5, by permuting rows, columns and symbols."""
+"""A 5x5 Latin square, not equivalent to the cyclic square, (row + column) mod 5."""
 
 
 def latin_squares() -> list[Matrix]:
@@ -205,11 +179,8 @@ def regular_two_graphs() -> list[Matrix]:
     """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
 
     A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    Graphs that switching turns into each other (see `switched`) form a two-graph, which
-    is regular if their Seidel matrices have only two eigenvalues, here 5 and -5.
-
-    >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
-    [True, True, True, True]
+    A two-graph has all graphs that switching (see `switched`) turns into each other. It
+    is regular if its Seidel matrices have only two eigenvalues, here 5 and -5.
     """
     cells = list(product(range(5), repeat=2))
     found = []
@@ -235,7 +206,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return one graph per node: switched to isolate this node, and without it."""
+    """Return one graph per node: switched to isolate the node, and without the node."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -268,33 +239,23 @@ def _independent_rows(space: NDArray[np.float64]) -> list[int]:
 
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""Which graphs `srg25` returns: for each matrix of `regular_two_graphs`, indices into
-its 26 `descendants`. The 15 graphs are pairwise non-isomorphic."""
+"""Which `descendants` of each matrix of `regular_two_graphs` are in `srg25`."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""Which graphs `srg26` returns: for each matrix of `regular_two_graphs`, indices into
-its `regular_members`. The 10 graphs are pairwise non-isomorphic."""
+"""Which `regular_members` of each matrix of `regular_two_graphs` are in `srg26`."""
 
 
 def srg16() -> list[Graph]:
-    """Return the 4x4 rook's graph and the Shrikhande graph.
+    """Return the two graphs srg(16, 6, 2, 2): the 4x4 rook's and the Shrikhande graph.
 
-    These are the only strongly regular graphs srg(16, 6, 2, 2). The neighbours of a
-    node form two triangles in the rook's graph and a hexagon in the Shrikhande graph.
-    1-WL cannot distinguish two triangles from a hexagon, because both are 2-regular. So
-    the paper's test Subgraph-1-WL*, which compares egonets by 1-WL, cannot distinguish
-    the two graphs by 1-hop egonets. Its variant that compares egonets by 3-WL can
-    (Theorem 3).
+    A node's neighbours form two triangles or a hexagon, which 1-WL cannot distinguish.
+    So Subgraph-1-WL* on 1-hop egonets cannot distinguish the two graphs (Theorem 3).
     """
     return [rook(), shrikhande()]
 
 
 def srg25() -> list[Graph]:
-    """Return the 15 strongly regular graphs srg(25, 12, 5, 6), the data set SR25.
-
-    There are 25 nodes of degree 12. Two adjacent nodes have 5 common neighbours, two
-    nodes that are not adjacent have 6.
-    """
+    """Return the 15 strongly regular graphs srg(25, 12, 5, 6), the data set SR25."""
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph_of_matrix(descendants(s)[i]) for s, points in chosen for i in points]
 
@@ -308,11 +269,11 @@ def srg26() -> list[Graph]:
 
 
 def srg28() -> list[Graph]:
-    """Return the 4 strongly regular graphs srg(28, 12, 6, 4).
+    """Return the 4 graphs srg(28, 12, 6, 4): the triangular and three Chang graphs.
 
-    One is the triangular graph T(8): its nodes are the pairs of 8 points, and two pairs
-    are joined if they share one point. The other three, the Chang graphs, are obtained
-    from T(8) by switching a perfect matching, an 8-cycle, or a triangle with a 5-cycle.
+    The triangular graph joins the pairs of 8 points that share one point. Switching it
+    by a perfect matching, an 8-cycle, or a triangle and a 5-cycle gives the Chang
+    graphs.
     """
     pairs = list(combinations(range(8), 2))
     joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])

@@ -77,11 +77,7 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` is None, or a tensor with `rows` rows.
-
-    If `columns`, the tensor must be a matrix. For error messages, `owner` names what
-    has one row each, such as "node".
-    """
+    """Raise `GraphError` unless `value` is None or a tensor with `rows` rows."""
     if value is None:
         return
     tensor = check_tensor(name, value, device)
@@ -97,10 +93,7 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` unless the values of a field can be concatenated along `axis`.
-
-    If `axis` is None, they must have equal shapes.
-    """
+    """Raise `GraphError` unless values concatenate along `axis` or, if None, stack."""
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:

@@ -1,7 +1,6 @@
-"""Named graphs from the paper's theorems, as `(edge_index, num_nodes)`.
+"""Graphs `(edge_index, num_nodes)` from the paper's theorems.
 
-1-WL and 3-WL are Weisfeiler-Leman (WL) tests; Subgraph-1-WL* is the paper's test that
-compares the egonets of all nodes by 1-WL.
+The paper's test Subgraph-1-WL* compares the egonets of all nodes by 1-WL.
 """
 
 from itertools import combinations
@@ -20,12 +19,10 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 
 
 def four_regular_pair() -> tuple[Graph, Graph]:
-    """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
+    """Return two 4-regular graphs on 8 nodes, which Subgraph-1-WL* distinguishes.
 
-    The first graph has the edges 0-1 and 2-4, the second has 0-2 and 1-4. All other
-    edges are the same. The 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so
-    Subgraph-1-WL* distinguishes the graphs (Theorem 2). The paper only shows such a
-    pair in a figure.
+    1-WL does not. The first graph has the edges 0-1 and 2-4, the second 0-2 and 1-4; so
+    the 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ (Theorem 2).
     """
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
@@ -43,11 +40,8 @@ def rook() -> Graph:
 def shrikhande() -> Graph:
     """Return the Shrikhande graph, on the cells of a 4x4 board that wraps around.
 
-    Each cell is joined to its neighbours in the same row, in the same column and on one
-    diagonal. The Shrikhande graph and the rook's graph are both strongly regular, with
-    16 nodes of degree 6 and 2 common neighbours for any two nodes, so 3-WL does not
-    distinguish them. They are not isomorphic: the neighbours of a node form a hexagon
-    in the Shrikhande graph and two triangles in the rook's graph (Theorem 3).
+    Each cell is joined to its neighbours in its row, its column and one diagonal. 3-WL
+    does not distinguish this graph from the rook's graph (Theorem 3).
     """
     edges = [
         (cell, 4 * ((cell // 4 + down) % 4) + (cell + right) % 4)

@@ -6,10 +6,7 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return the row pointer of rows with `counts` entries each, [..., rows + 1].
-
-    The row pointer is 0, followed by the cumulative sums of `counts`.
-    """
+    """Return the row pointer of rows with `counts` entries each, [..., rows + 1]."""
     start = counts.new_zeros(*counts.shape[:-1], counts.size(-1) + 1)
     torch.cumsum(counts, -1, out=start[..., 1:])
     return start
@@ -18,11 +15,11 @@ def pointers(counts: Tensor) -> Tensor:
 def ragged_ranges(
     start: Tensor, count: Tensor, total: int | None = None, ptr: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Concatenate the ranges of integers `start[i], ..., start[i] + count[i] - 1`.
+    """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
-    Returns the range number `i` of each integer, [total], and the integers, [total].
-    `total` is the sum of `count`. If it is None, it is computed, which synchronises
-    with a GPU. Callers that have computed `pointers(count)` can pass it as `ptr`.
+    Returns the number `i` of each integer's range, [total], and the integers, [total].
+    If `total` is None, it is computed, which synchronises. `ptr` is `pointers(count)`,
+    if known.
     """
     if ptr is not None:
         return _shifted(start - ptr[:-1], count, total)
@@ -32,16 +29,13 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Concatenate the ranges `stop[i] - count[i], ..., stop[i] - 1` of integers.
-
-    `end` is the cumulative sum of `count`. Returns the same as `ragged_ranges`.
-    """
+    """Like `ragged_ranges`, but with ends `stop`; `end` is the cumsum of `count`."""
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Concatenate ranges of integers. An integer is its position plus `shift`."""
+    """Concatenate ranges of integers; an integer is its position plus `shift`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -49,13 +43,7 @@ def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, T
 
 
 def range_ends(count: Tensor) -> tuple[Tensor, int]:
-    """Return the cumulative sum of `count`, and the total as an int.
-
-    On a GPU, reading the total synchronises.
-
-    >>> range_ends(torch.tensor([2, 0, 3]))
-    (tensor([2, 2, 5]), 5)
-    """
+    """Return `count.cumsum(0)` and the total as an int, which synchronises."""
     end = torch.cumsum(count, 0)
     return end, int(end[-1]) if end.numel() else 0
 
@@ -66,12 +54,9 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Divide rows into chunks of about `limit` work, given the work of each row.
+    """Cut rows into chunks of about `limit` work; return where all but the first start.
 
-    Returns the number of the first row of every chunk but the first. A chunk starts at
-    each row that takes the running total above a multiple of `limit`. In the example,
-    the running totals are 3, 6, 9, 18 and 19. A chunk can exceed `limit` by at most the
-    work of its first row.
+    A chunk starts at each row that takes the running total above a multiple of `limit`.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]
@@ -99,18 +84,15 @@ def distinct(values: Tensor) -> Tensor:
 
 
 FEW = 1 << 12
-"""For fewer pairs, `sort_pairs` uses `torch.sort`, which needs fewer operations."""
+"""For fewer pairs, `sort_pairs` uses `torch.sort`, which launches fewer operations."""
 
 
 def sort_pairs(
     key: Tensor, key_size: int, value: Tensor | None = None, value_size: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Sort pairs (key, value) of integers by key; return the keys and the values.
+    """Sort pairs (key, value) of integers by key; return keys and values.
 
-    Keys are in 0..key_size-1 and values in 0..value_size-1. Before sorting, values of
-    equal keys must already be in increasing order. If `value` is None, the values are
-    0, 1, 2, .... On a CPU, each pair is packed into one integer if it fits, since
-    sorting integers is fast there.
+    Values of equal keys must be in increasing order. By default, values are positions.
     """
     bits = max((key.numel() if value is None else value_size) - 1, 0).bit_length()
     few = key.device.type != "cpu" or key.numel() < FEW

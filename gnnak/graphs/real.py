@@ -13,21 +13,20 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""Name of the attribute in which a padded PyG batch stores its `RealCounts`. It is not
-a PyG field, so it cannot clash with a user's field."""
+"""Name of the attribute, not a PyG field, with a padded batch's `RealCounts`."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealCounts:
-    """The numbers of graphs, nodes, edges and so on of a batch that are not padding.
+    """The numbers of graphs, nodes and so on of a batch without its padding.
 
-    In every tensor of a padded batch, the real rows come first, then the padding rows.
-    Padding edges join padding nodes, and padding subgraphs contain only padding nodes.
+    In every tensor, real rows come first. Padding edges join padding nodes, and padding
+    subgraphs contain only padding nodes.
     """
 
     counts: Tensor
-    """[6], int64, on the batch's device: the numbers in the order of `BATCH_AXES`; the
-    last three are 0 if the batch has no rooted subgraphs."""
+    """[6], int64, on the batch's device: numbers in the order of `BATCH_AXES`, the last
+    three 0 without rooted subgraphs."""
 
     @property
     def graphs(self) -> Tensor:
@@ -61,7 +60,7 @@ class RealCounts:
     def to(
         self, device: torch.device | str | int, non_blocking: bool = False
     ) -> RealCounts:
-        """Return these counts on another device; arguments are those of `Tensor.to`."""
+        """Return these counts on another device; arguments as in `Tensor.to`."""
         return RealCounts(self.counts.to(device, non_blocking=non_blocking))
 
 

@@ -293,11 +293,9 @@ def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
 def add_reverse_edges(
     edge_index: Tensor, directed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Insert the reverse edge directly after every edge, except after self loops.
+    """Insert each edge's reverse edge after it, unless it is a self loop or `directed`.
 
-    Edges for which the mask `directed`, [e], is True get no reverse edge. Returns the
-    new edges, and the origin of each new edge: the position in `edge_index` of the edge
-    that it copies or reverses.
+    Also return the old position of the edge that each new edge copies or reverses.
     """
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
@@ -319,21 +317,13 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def with_new_edges(
     store: GraphStore, graph: Tensor, edge_index: Tensor, origin: Tensor | None
 ) -> GraphStore:
-    """Replace the edges of a store.
-
-    `graph`, [e], is the graph that each new edge is in. Each new edge gets the
-    attributes of the old edge `origin`, [e]. If `origin` is None, there are none.
-    """
+    """Replace the edges; edge i is in `graph[i]`, with attributes of `origin[i]`."""
     counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
     return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
 
 
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
-    """Return the store with only one direction of every undirected edge.
-
-    Two opposite edges with equal attributes are one undirected edge. The first of the
-    two remains. Returns None if an edge that is not a self loop has no reverse edge.
-    """
+    """Keep the first of every two opposite edges; None if an edge has no opposite."""
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)
     backwards = edge_index[0] > edge_index[1]
@@ -357,19 +347,13 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
 
 
 def is_one_way(store: GraphStore) -> bool:
-    """Return whether no edge has a reverse edge. Self loops do not count as edges.
-
-    The result is False if there are no edges.
-    """
+    """Return whether there are edges, but no reverse edges; self loops do not count."""
     source, target = store.edge_index
     return bool((source != target).any()) and not two_way_edges(store).numel()
 
 
 def two_way_edges(store: GraphStore) -> Tensor:
-    """Return the positions of edges that have a reverse edge.
-
-    Of an edge and its reverse, only the one to the lower node number is returned.
-    """
+    """Return edges that have a reverse edge; only the edge to the lower node number."""
     first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
     source, target = store.edge_index + first
     size = int(store.node_ptr[-1])
@@ -384,10 +368,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Number the edges, [e]; edges with equal ends and attributes get equal numbers.
-
-    Edge directions are ignored.
-    """
+    """Number edges, [e], by their attributes and ends, without regard to direction."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]

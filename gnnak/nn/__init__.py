@@ -1,8 +1,4 @@
-"""GNN-AK layers that uplift any GNN, base GNNs to uplift, and feature encoders.
-
-To uplift a GNN means to run it on the rooted subgraph of every node instead of on the
-whole graph; that GNN is then called the base GNN.
-"""
+"""GNN-AK layers that uplift any GNN, base GNNs to uplift, and feature encoders."""
 
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN

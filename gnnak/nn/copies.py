@@ -38,10 +38,7 @@ def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 @operation
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Copy the state of each edge $a \to b$ to its edge copies: $e_{ab|j} = e_{ab}$.
-
-    Edge states, [e, c], become states of edge copies, [f, c]; weights, [e], become [f].
-    """
+    """Copy edge states [e, c] or weights [e] to edge copies: $e_{ab|j} = e_{ab}$."""
     return e.index_select(0, subgraphs.edge)
 
 
@@ -63,7 +60,7 @@ def at_root(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     """Move the state of each subgraph $j$ to its root: $x_j = s_j$, [num_nodes, c].
 
-    A node gets the state zero if SubgraphDrop dropped the subgraph rooted at the node.
+    A node whose subgraph SubgraphDrop dropped gets the state zero.
     """
     zeros = s.new_zeros(num_nodes, s.size(1))
     return zeros.index_copy(0, subgraphs.root, s)
@@ -72,7 +69,7 @@ def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
 def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     """Return, for each node copy $(i, j)$, the state $z_{i|i}$ of node $i$ as a root.
 
-    The result, [m, c], is zero if SubgraphDrop dropped the subgraph rooted at $i$.
+    The result, [m, c], is zero where SubgraphDrop dropped the subgraph rooted at $i$.
     """
     own = to_nodes(at_centroid(z, subgraphs), subgraphs, num_nodes)
     return lift(own, subgraphs)
@@ -162,20 +159,13 @@ def pass_across(
 
 @operation
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]`, [m, c], for a small table, such as embeddings of hops.
-
-    A backend can replace this function by one with a faster backward pass.
-    """
+    """Return `table[index]`, [m, c], for a small table, such as embeddings of hops."""
     return table.index_select(0, index)
 
 
 @operation
 def embed_rows(table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]`, [..., c], for an index of any shape, [...].
-
-    A backend can replace this function by one with a faster backward pass for small
-    tables.
-    """
+    """Return `table[index]`, [..., c], for an index of any shape, [...]."""
     return F.embedding(index, table)
 
 

@@ -17,8 +17,7 @@ from gnnak.typing import Encoding, Reduce
 class HopTable(nn.Module):
     r"""Learned embedding $\mathbf{d}_{i|j}$ of the distance from node $i$ to root $j$.
 
-    `weight` [max_hops + 2, channels] has one row for each distance 0, ..., `max_hops`,
-    and one more row for nodes without a path to the root within the subgraph.
+    `weight` has a row for each distance 0, ..., `max_hops`, and one for "no path".
     """
 
     def __init__(self, max_hops: int, channels: int) -> None:
@@ -45,9 +44,7 @@ class HopTable(nn.Module):
 class HopGate(nn.Module):
     r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$: learned factors in 0..1.
 
-    Difference from the paper: the paper applies the sigmoid to $\mathbf{d}$ itself,
-    which must then be as wide as the states. Here, a Linear maps $\mathbf{d}$ to the
-    width of the states, so $\mathbf{d}$ may have another width.
+    Difference from the paper: a Linear maps $\mathbf{d}$ to the width of the states.
     """
 
     def __init__(self, hop_channels: int, channels: int) -> None:
@@ -65,12 +62,8 @@ class HopGate(nn.Module):
 class ConcatFuse(nn.Module):
     r"""Fuse by concatenation: $W \, \text{Dropout}[h^1 \,\Vert\, \dots \,\Vert\, h^r]$.
 
-    $h^1, \dots, h^r$ are the encodings of node $v$ that the layer uses: all or some of
-    $h_v^{\text{Centroid}}$, $h_v^{\text{Subgraph}}$ and $h_v^{\text{Context}}$.
-
-    Difference from the paper: the Linear $W$ maps the concatenation to the width of a
-    node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU replaces $W$; its
-    hidden layers are as wide as the concatenation.
+    Difference from the paper: the Linear $W$ maps r encodings to the width of a state.
+    With `num_layers` > 1, it is an MLP with hidden layers of width r c.
     """
 
     def __init__(
@@ -107,9 +100,8 @@ def context_encoding(
 ) -> Tensor:
     r"""Pool the gated states of each node over all subgraphs that contain the node.
 
-    With SubgraphDrop, only the subgraphs of a sampled set $\mathcal{S}$ of roots are
-    encoded. A "mean" is then over the sampled subgraphs. A "sum" is scaled, to estimate
-    the sum over all subgraphs that contain node $v$:
+    With SubgraphDrop, only the subgraphs of sampled roots $\mathcal{S}$ are pooled, and
+    a "sum" is divided by the sampled share of the subgraphs with node $v$:
 
     $$h_v^{\text{Context}} = \frac{|\{j : v \in \text{Sub}[j]\}|}
         {|\{j \in \mathcal{S} : v \in \text{Sub}[j]\}|}
@@ -121,10 +113,7 @@ def context_encoding(
 
 
 def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Scale sums over sampled subgraphs, to estimate sums over all subgraphs, [n, c].
-
-    Without SubgraphDrop, the sums are returned unchanged.
-    """
+    """Scale sums over sampled subgraphs, [n, c], to estimate sums over all of them."""
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
     return context * subgraphs.scale(context.dtype)[:, None]
@@ -133,11 +122,9 @@ def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def at_nodes(
     encodings: dict[Encoding, Tensor], subgraphs: RootedSubgraphs, num_nodes: int
 ) -> dict[Encoding, Tensor]:
-    """Turn encodings of rooted subgraphs, [s, c], into encodings of nodes, [n, c].
+    """Turn encodings of subgraphs, [s, c], into encodings of nodes, [n, c].
 
-    The encoding of a subgraph becomes the encoding of its root. If SubgraphDrop has
-    dropped the subgraph of a node, the node gets the mean of the encodings of its
-    neighbours that are nearer to a sampled root; see `plan_filling`.
+    With SubgraphDrop, dropped nodes get means over neighbours; see `plan_filling`.
     """
     if not encodings or (
         subgraphs.num_subgraphs == num_nodes

@@ -154,8 +154,7 @@ class ConstantEncoder(nn.Module):
 class CategoricalEncoder(nn.Module):
     """Encode categorical features as the sum of one learned embedding per column.
 
-    The embeddings of column i are the rows `first[i]` to `first[i] + limit[i] - 1` of
-    one table.
+    Column i has the rows `first[i]` to `first[i] + limit[i] - 1` of one table.
     """
 
     first: Tensor

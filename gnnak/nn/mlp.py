@@ -22,13 +22,7 @@ def dense_block(
 def mlp(
     widths: Sequence[int], bias: bool = True, rows: RowAxis = "nodes"
 ) -> nn.Sequential:
-    """Build an MLP: Linear, BatchNorm and ReLU per hidden layer, then a Linear.
-
-    Args:
-        widths: Widths of the input, of every hidden layer and of the output.
-        bias: Whether the last Linear has a bias.
-        rows: Whether the input rows are nodes, edges or graphs; see `BatchNorm`.
-    """
+    """Build an MLP of the given widths: Linear, BatchNorm, ReLU; Linear at the end."""
     hidden = pairwise(widths[:-1])
     blocks = [dense_block(before, after, rows) for before, after in hidden]
     return nn.Sequential(*blocks, nn.Linear(widths[-2], widths[-1], bias=bias))

@@ -1,9 +1,7 @@
-"""BatchNorm for padded batches and for training with several processes (DDP).
+"""BatchNorm for padded batches, and for training with several processes (DDP).
 
-`GraphBatch` and `RootedSubgraphs` store the numbers of their real rows. A BatchNorm
-gets only a tensor, often inside a GNN that does not know about padding. So the layer
-that calls the GNN sets these numbers in a context variable, by `real_rows`. Every
-BatchNorm inside the GNN reads them. Context variables are local to a thread.
+By `real_rows`, a layer sets the numbers of real rows in a context variable, which is
+local to the thread. All BatchNorms inside a GNN read this variable.
 """
 
 from collections.abc import Iterator
@@ -30,8 +28,8 @@ RowAxis = Literal["nodes", "edges", "graphs"]
 class RealRows:
     """Numbers of real nodes, edges and graphs of a padded batch, as scalar tensors.
 
-    While a GNN runs on rooted subgraphs, the fields count node copies, edge copies and
-    subgraphs instead. A field is None if there is no padding.
+    On rooted subgraphs, the numbers of real node copies, edge copies and subgraphs.
+    None means no padding.
     """
 
     nodes: Tensor | None = None
@@ -45,12 +43,10 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 
 @contextmanager
 def real_rows(rows: RealRows) -> Iterator[None]:
-    """Context manager: BatchNorms in training ignore padding rows of their input.
+    """Context manager: BatchNorms in training use only real rows, which come first.
 
-    A BatchNorm computes mean and variance from the real rows, which come first. It
-    replaces padding rows by the mean, so that padding rows stay bounded. The numbers of
-    real rows are tensors on the device, so nothing synchronises. Distributed training
-    is not supported.
+    Padding rows become the mean, so that they stay bounded. Nothing synchronises, since
+    numbers of rows are tensors. Distributed training is not supported.
     """
     token = _scope.set(rows)
     try:
@@ -93,11 +89,10 @@ class BatchNorm(nn.BatchNorm1d):
 
     In training, there are three differences from `torch.nn.BatchNorm1d`:
 
-    - A batch of one row, such as a one-node graph, does not raise an error. It is
-      normalised with the running statistics.
-    - With several processes (distributed data parallel, DDP), on CPU or GPU, mean and
-      variance are taken over the rows of all processes, so that the number of processes
-      does not change the result. A process may have no rows.
+    - A batch of one row, such as a one-node graph, is normalised with the running
+      statistics, without an error.
+    - With several processes (DDP), mean and variance are over the rows of all of them,
+      so that the number of processes does not change the result.
     - Within a `with real_rows(...)` block, padding rows are ignored. `rows` says which
       field of `RealRows` counts the rows of the input.
     """
@@ -133,7 +128,7 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise the first `count` rows. The other rows are padding."""
+        """Normalise the first `count` rows; the others are padding."""
         running = self.running_mean, self.running_var
         if running[0] is None or running[1] is None or self.momentum is None:
             raise OptionError(
@@ -180,11 +175,9 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows.
+    """Apply training-mode batch norm to `x`, [n, c]; padding rows become the mean.
 
-    Padding rows are replaced by the mean. If there are fewer than two real rows, the
-    running statistics are used instead of those of `x` (unless they are None), and they
-    are not updated.
+    With fewer than two real rows, running statistics, if any, replace those of `x`.
     """
     wide = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]

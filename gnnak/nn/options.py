@@ -1,8 +1,4 @@
-"""The options of a GNN-AK layer.
-
-To add an option, add a field to `LayerOptions` and to `LayerChanges`, and write the
-code that uses the option.
-"""
+"""The options of a GNN-AK layer; add new ones to `LayerOptions` and `LayerChanges`."""
 
 from __future__ import annotations
 
@@ -34,12 +30,11 @@ class LayerOptions:
     """
 
     hop_channels: int = 16
-    """Width of the embedding of the distance from a node to the root (D2C, distance to
-    the centroid, in the paper). If 0, the layer uses no distances and no gates, as in
-    GNN-AK."""
+    """Width of the embedding of the distance to the root (the paper's distance to the
+    centroid, D2C). If 0, the layer has no distances and no gates, as in GNN-AK."""
     encodings: tuple[Encoding, ...] | None = None
-    """The encodings that are fused to the new state of a node. If None, these are all
-    three: the centroid, the subgraph and the context encoding."""
+    """The encodings that are fused to the new state of a node. If None, all three: the
+    centroid, the subgraph and the context encoding."""
     reduce: Reduce = "sum"
     """How the subgraph encoding and the context encoding pool node states, "sum" or
     "mean": POOL in the paper's equations."""
@@ -50,13 +45,12 @@ class LayerOptions:
     """Dropout probability before the MLPs that precede the pools (see `mlp_layers`),
     and after the concatenation of the encodings."""
     mlp_layers: int = 0
-    """Number of layers of each MLP in the GNN-AK layer. Unless `encodings` has only one
-    name, one MLP transforms node states before the subgraph pool, and one before the
-    context pool. Another MLP follows the concatenation of the encodings. If 0, there
-    are no MLPs, and a Linear follows the concatenation."""
+    """Number of layers of the MLPs before the subgraph pool and the context pool (only
+    if there are several encodings), and of the MLP after the concatenation of the
+    encodings. If 0, a Linear follows the concatenation, and there are no MLPs."""
     gate_centroid: bool = False
-    """Whether the centroid encoding is also multiplied by a gate (learned factors in
-    0..1). In the paper's equations, only the other two encodings have a gate."""
+    """Whether the centroid encoding also has a gate. In the paper's equations, only the
+    subgraph and the context encoding have one."""
 
     def __post_init__(self) -> None:
         check_count("hop_channels", self.hop_channels)

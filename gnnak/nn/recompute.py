@@ -15,11 +15,9 @@ from gnnak.nn.norm import current_real_rows, real_rows
 def recomputed(
     module: nn.Module, *arguments: Any, function: Callable[..., Any] | None = None
 ) -> Any:
-    """Call a module without saving its activations; the backward pass recomputes them.
+    """Call `module`, or its part `function`; recompute activations in backward.
 
-    If `function` is not None, it is called instead of the module; it computes a part of
-    the module. The recomputation uses the same dropout masks as the first pass, and
-    does not update running statistics.
+    The recomputation has the same dropout masks, and updates no running statistics.
     """
     again = SecondPass(module)
     return checkpoint(
@@ -33,9 +31,9 @@ def recomputed(
 class SecondPass:
     """Context manager for the recomputation of a module in the backward pass.
 
-    The recomputation may run in another thread, and it runs after the `with` blocks
-    around the forward pass have ended. So this class sets the backend and the numbers
-    of real rows again. It also freezes the running statistics of BatchNorms.
+    This may be in another thread, outside the `with` blocks of the forward pass: so
+    backend and real rows are set again. The running statistics of BatchNorms do not
+    change.
     """
 
     def __init__(self, module: nn.Module) -> None:

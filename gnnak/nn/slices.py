@@ -1,8 +1,7 @@
 """Encode rooted subgraphs in several slices, to bound the memory that a layer needs.
 
-A slice is some consecutive rooted subgraphs. In training, the backward pass recomputes
-the activations of each slice. The gradients are the same as without slices, because
-BatchNorms take their statistics over the rows of all slices.
+In training, the backward pass recomputes the activations of each slice. Gradients do
+not change: BatchNorms take their statistics over the rows of all slices.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ POOLED = ("sum", "mean")
 class Slices(LazySlices):
     """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
-    A subgraph with more than `max_copies` nodes is a slice by itself. In each slice,
-    node copies and subgraphs are numbered from 0, while the fields `node` and `edge`
-    refer to the whole graph. `slices[i]` builds slice i, so that only one slice needs
-    memory at a time.
+    Slices number node copies and subgraphs from 0, but nodes and edges as the graph
+    does.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -54,7 +51,6 @@ class Slices(LazySlices):
         self.edges = torch.searchsorted(target, ends).tolist()
 
     def build(self, index: int) -> RootedSubgraphs:
-        """Cut out slice `index`."""
         roots, copies, edges = (
             slice(*cuts[index : index + 2])
             for cuts in (self.cuts, self.copies, self.edges)
@@ -77,11 +73,9 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
+    """Return whether slices leave a layer's output unchanged: no padding, no DDP.
 
-    Slices would change the output for padded subgraphs, and the output of BatchNorms in
-    distributed training. Streamed subgraphs must be encoded in slices; if this is
-    impossible, `SubgraphError` is raised.
+    `SubgraphError` is raised for streamed subgraphs, which need slices.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED
@@ -107,13 +101,10 @@ def sliced_encodings(
 ) -> Encodings:
     """Encode one slice of the rooted subgraphs after the other, to save memory.
 
-    The centroid and the subgraph encodings of the slices are concatenated. `encode`
-    must return context encodings as sums. These are added and, if `reduce` is "mean",
-    divided by the number of subgraphs that contain each node.
-
-    In training, a BatchNorm needs statistics over the rows of all slices. The first
-    pass over the slices computes the statistics for the first BatchNorm call, the next
-    pass those for the second call, and so on. The last pass computes the encodings.
+    `encode` must sum context encodings. They are added and, for the "mean", divided by
+    the number of subgraphs with each node. In training, pass i over the slices computes
+    the statistics of the i-th BatchNorm call over all rows; the last pass computes
+    encodings.
     """
     parts: Sequence[RootedSubgraphs]
     if isinstance(subgraphs, StreamedSubgraphs):
@@ -194,7 +185,7 @@ class Statistics(NamedTuple):
     """Mean and squared deviations of a BatchNorm's input, in one slice or in all."""
 
     running_mean: Tensor | None
-    """The running mean of the BatchNorm, a tensor that identifies the BatchNorm."""
+    """The running mean of the BatchNorm, which identifies the BatchNorm."""
     rows: int
     mean: Tensor
     m2: Tensor
@@ -227,10 +218,7 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """Raised in a BatchNorm call if the statistics of all slices are not known yet.
-
-    Its argument is the `Statistics` of the present slice.
-    """
+    """A BatchNorm call needs the `Statistics` of all slices, but only one is known."""
 
 
 class BatchStatistics(TorchFunctionMode):
@@ -280,5 +268,5 @@ class BatchStatistics(TorchFunctionMode):
 
 
 SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
-"""Plain PyTorch, in which every `BatchNorm` calls PyTorch's `batch_norm`, even for one
-row, so that `BatchStatistics` can intercept the call."""
+"""Plain PyTorch whose `BatchNorm` always calls `batch_norm`, which `BatchStatistics`
+intercepts."""

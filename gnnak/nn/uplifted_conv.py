@@ -110,10 +110,7 @@ class UpliftedConv(nn.Module):
     def _subgraphs(
         self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs of the graph.
-
-        The first layer also warns if its inputs are NaN or infinite.
-        """
+        """Return the subgraphs; the first layer warns of NaN and infinite inputs."""
         shared = self.shared.subgraphs
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
@@ -148,10 +145,9 @@ class UpliftedConv(nn.Module):
 class LazyUpliftedConv(nn.Module):
     """An uplifted conv whose GNN-AK layer is not built yet.
 
-    The layer is built as soon as the widths of the conv are known: by `built`, or in
-    the first call. This turns the object into an `UpliftedConv`. The layer takes the
-    dtype and the device of the conv's weights. If the conv has none, it takes those of
-    `like` or, if `like` is None, of the first input.
+    `built` or the first call turns this object into an `UpliftedConv`, once the conv's
+    widths are known. Dtype and device are those of the conv's weights, else of `like`,
+    else of the first input.
     """
 
     def __init__(
@@ -230,7 +226,7 @@ class LazyUpliftedConv(nn.Module):
     def _calling(
         self, x: Tensor, edge_attr: Any, args: tuple[Any, ...], options: Any
     ) -> Calling:
-        """Make a trial call of the conv, to find its arguments and output width."""
+        """Try a call of the conv, to find its arguments and output width."""
         conv, call = self.conv, self.binding.call
         if call is None and not unknown_arguments(conv):
             try:
@@ -289,11 +285,7 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Read and check the arguments of a call of `conv`.
-
-    Returns node states, `edge_index`, the values of a sparse matrix (None if edges are
-    a tensor), and all further arguments.
-    """
+    """Return states, `edge_index`, sparse values or None, and the rest of a call."""
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -333,10 +325,10 @@ def check_graph(x: object, edges: object, conv: str, name: str) -> None:
 def with_values(
     given: Mapping[str, Any], values: Tensor | None, calling: Calling
 ) -> dict[str, Any]:
-    """Add the values of a sparse adjacency matrix, [e] or [e, c], to the arguments.
+    """Add the values of a sparse matrix, [e] or [e, c], to the arguments.
 
-    Integers become `edge_type` if the conv needs edge types. Other values become
-    `edge_weight`, [e], or `edge_attr`, [e, c], if the conv reads this argument.
+    The values become `edge_type` (integers), `edge_weight`, [e], or `edge_attr`, [e,
+    c], if the conv reads this argument.
     """
     named = dict(given)
     if values is None:
@@ -352,8 +344,7 @@ def with_values(
 PASSES = 3
 """`GrowthWatch` measures states in this many forward passes in training."""
 MAX_GROWTH = 10.0
-"""`GrowthWatch` warns only if all layers together multiply the root mean square of node
-states by more than this factor."""
+"""Growth of the root mean square of states, over all layers, to warn of."""
 MAX_SIZE = 30.0
 """`GrowthWatch` warns only if the root mean square of the output is above this."""
 
@@ -369,8 +360,8 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer in the first training steps.
 
-    A sum over a large subgraph has a large size (root mean square). Without norms,
-    states grow in every layer, and the first loss is very large.
+    Without norms, sums over large subgraphs grow in every layer, as does the first
+    loss.
     """
 
     def __init__(self) -> None:

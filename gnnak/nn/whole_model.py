@@ -23,8 +23,7 @@ from gnnak.subgraphs.extractors import Extractor, check_extractor
 from gnnak.typing import check_count
 
 Selector = str | type
-"""Selects modules: by module name, such as "encoder.conv1" or "convs.*", by class name,
-or by class."""
+"""Selects modules by class, class name or module name ("encoder.conv1", "convs.*")."""
 Selectors = Selector | Sequence[Selector] | None
 UPLIFTED = (GNNAK, UpliftedConv, LazyUpliftedConv)
 

@@ -22,8 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""At most this many copies are extracted at a time. A subgraph with more copies counts
-as if it had this many."""
+"""Largest number of copies per extraction; larger subgraphs count as this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -60,13 +59,7 @@ def estimated_sizes(
     most: int = 1000,
     seconds: float | None = None,
 ) -> Sizes:
-    """Estimate how many copies all subgraphs of an extractor have; see `sampled_sizes`.
-
-    >>> from gnnak.subgraphs.egonets import EgoNets
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> estimated_sizes(EgoNets(1), ring, 6)
-    Sizes(copies=12.0, edge_copies=6.0, roots=6)
-    """
+    """Estimate the numbers of copies of all subgraphs of an extractor."""
     if isinstance(extractor, Limited):
         extractor = replace(extractor, copy_limit=CHUNK)
     random = torch.Generator(edge_index.device).manual_seed(0)
@@ -80,12 +73,7 @@ def estimated_sizes(
 def sampled_sizes(
     find: Find, num_nodes: int, device: torch.device, most: int, seconds: float | None
 ) -> Sizes:
-    """Estimate the numbers of copies from the subgraphs of at most `most` random roots.
-
-    `find` returns the subgraphs of some roots, or raises `SizeError` if they have more
-    than `CHUNK` copies. If `seconds` is not None, no further roots are added after half
-    of this time.
-    """
+    """Estimate sizes from the subgraphs of up to `most` roots, in about `seconds`."""
     began, generator = monotonic(), torch.Generator().manual_seed(0)
     order = torch.randperm(num_nodes, generator=generator, device="cpu")[:most]
     order = order.to(device)
@@ -116,8 +104,7 @@ SECONDS = 0.3
 WHOLE_SECONDS = 0.8
 """Seconds to estimate the size of all egonets."""
 SAMPLE = 64
-"""The size of an alternative is estimated from at most this many roots. The size of all
-egonets is estimated from four times as many."""
+"""Number of roots for estimating an alternative; egonets use four times as many."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 CAPS = (50, 20, 10, 5)
@@ -125,7 +112,7 @@ CAPS = (50, 20, 10, 5)
 WALKS = (10, 5)
 """Length and number of the walks that are tried."""
 MOST_EDGES = 1 << 22
-"""Walks are tried only on graphs with at most this many edges: they sort all edges."""
+"""Walks are tried only on graphs with at most this many edges: walks sort all edges."""
 SLICES = (1_000_000, 100_000, 10_000)
 """Values of `max_copies` that are tried."""
 SCOPE = (10, 10)
@@ -133,22 +120,19 @@ SCOPE = (10, 10)
 SEEDS = (1024, 256, 64)
 """Values of `batch_size` that are tried."""
 COVERAGE = 3
-"""The redundancy `min_coverage` of SubgraphDrop that is tried."""
+"""The `min_coverage` of SubgraphDrop that is tried."""
 
 SLICE = " a slice"
-"""Follows the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
+"""Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""The options of an alternative, a text that follows its memory, and its sizes."""
+"""The options of an alternative, a text to follow its memory, and its sizes."""
 Cost = Callable[[Sizes, bool], float]
-"""Returns the bytes that subgraphs of some sizes need. The second argument says whether
-only one layer at a time is in memory, as with `max_copies`."""
+"""Returns the bytes that subgraphs of some sizes need; if the second argument is True,
+with one layer at a time in memory."""
 
 
 def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None:
-    """Raise `SizeError`, with advice, if all egonets probably do not fit into memory.
-
-    The check takes at most about two seconds, and hardly any time for small graphs.
-    """
+    """Raise `SizeError` with advice if all egonets probably do not fit into memory."""
     if limit.given is not None or neighbors.edge.numel() < LEAST_EDGES:
         return
     most = neighbors.num_nodes + neighbors.edge.numel()
@@ -191,8 +175,7 @@ def advice(
 ) -> str:
     """Return a text with the alternatives to egonets that fit into `free` bytes.
 
-    `whole` are the sizes of all egonets. `drop` says whether SubgraphDrop would help:
-    it saves memory in training, but not in extraction.
+    `whole` are the sizes of all egonets; `drop` says whether to suggest SubgraphDrop.
     """
     told = []
     for group in _alternatives(neighbors, num_hops, whole, drop):
@@ -213,7 +196,7 @@ def _shown(count: float) -> str:
 def _alternatives(
     neighbors: Neighbors, num_hops: int, whole: Sizes, drop: bool
 ) -> Iterator[Iterator[Alternative]]:
-    """Yield groups of alternatives. The best alternative of a group comes first."""
+    """Yield groups of alternatives, each group with the best one first."""
     yield _caps(neighbors, num_hops)
     if neighbors.edge.numel() <= MOST_EDGES:
         yield _walks(neighbors)
@@ -250,7 +233,7 @@ def _walks(neighbors: Neighbors) -> Iterator[Alternative]:
 
 
 def _scopes(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
-    """Estimate the sizes of egonets in neighbourhoods sampled by a `RootLoader`."""
+    """Estimate sizes of egonets in neighbourhoods sampled by a `RootLoader`."""
     hops = [Hop(neighbors, most) for most in SCOPE]
 
     def find(roots: Tensor) -> RootedSubgraphs:

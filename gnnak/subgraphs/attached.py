@@ -1,8 +1,4 @@
-"""Attach rooted subgraphs to `edge_index`, so that a model does not extract them again.
-
-A data loader attaches the subgraphs of a batch to the tensor `edge_index`. A model that
-is called with the same tensor object reads the subgraphs from there.
-"""
+"""Attach the rooted subgraphs of a batch to `edge_index`, where models read them."""
 
 from dataclasses import dataclass, replace
 
@@ -19,8 +15,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
 PART = "gnnak_part"
-"""An `edge_index` has this attribute if it is a part of a larger graph, and if no
-subgraphs are attached to it."""
+"""Attribute that marks an `edge_index` without subgraphs as part of a larger graph."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +25,9 @@ class Attached:
     subgraphs: RootedSubgraphs
     extractor: Extractor
     edges: Tensor | None
-    """A copy of `edge_index`. None for a padded batch, to which only gnnak writes."""
+    """A copy of `edge_index`; None for a padded batch, to which only gnnak writes."""
     version: int
-    """The tensor's version counter when the subgraphs were attached. It does not count
+    """Version counter of the tensor when the subgraphs were attached. It does not count
     writes in inference mode, or through `.data`, NumPy or DLPack."""
 
     def __reduce__(self) -> tuple[type, tuple]:
@@ -52,11 +47,10 @@ def attach(
 def attached_to(
     edge_index: Tensor, num_nodes: int, compared: Attached | None = None
 ) -> Attached | None:
-    """Return the attached subgraphs; None if there are none or the tensor changed.
+    """Return the attached subgraphs; None if there are none or `edge_index` changed.
 
-    On a GPU, comparing edges synchronises. So edges there are not compared during a
-    capture, and not for the subgraphs `compared`, whose edges the caller has already
-    compared. The tensor's version counter is always checked.
+    Comparing edges synchronises. So on a GPU, edges are not compared during a capture,
+    nor if the caller has already compared those of the subgraphs `compared`.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -69,11 +63,7 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Return whether `edge_index` has the same edges as when subgraphs were attached.
-
-    The result is a 0-dim tensor, so that nothing synchronises. It is None if no
-    subgraphs are attached.
-    """
+    """Compare `edge_index` with its attached copy; return a 0-dim tensor, or None."""
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
         return None

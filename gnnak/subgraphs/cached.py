@@ -22,19 +22,16 @@ SAMPLE = 64
 CHUNK = 2**18
 """Approximate number of nodes per call of the extractor, to bound memory."""
 PAIR_CHUNK = 2**21
-"""Approximate number of node pairs per call of an extractor with structural encodings.
-These need memory for all pairs of nodes of a graph."""
+"""Approximate number of node pairs per extraction with structural encodings."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedSubgraphs:
-    """The rooted subgraphs of every node of every graph of a store, in flat tensors.
+    """The rooted subgraphs of all nodes of all graphs of a store, in flat tensors.
 
-    `cached[indices]` gathers the subgraphs that the extractor would return for the
-    batch `store[indices]`, without a loop over graphs. Node, subgraph, edge and node
-    copy numbers start at 0 in each graph, so they fit into a small integer type (see
-    `narrow`). In shapes, g, m and f are the numbers of graphs, node copies and edge
-    copies of the store.
+    `cached[indices]` gathers the subgraphs of `store[indices]`, without a loop over
+    graphs. Numbers start at 0 in each graph, so they fit into a small integer type (see
+    `narrow`). In shapes, g, m and f are totals over the store.
     """
 
     store: GraphStore
@@ -55,8 +52,7 @@ class CachedSubgraphs:
     edge: Tensor
     """[f]: the edge of the graph that each edge copy is a copy of."""
     encodings: Mapping[Hashable, Encoded] = field(default_factory=dict, kw_only=True)
-    """The structural encodings of all nodes or node copies, as returned by
-    `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
+    """Structural encodings of all nodes or node copies, from `extracted_encodings`."""
 
     @cached_property
     def counts(self) -> Tensor:
@@ -160,10 +156,7 @@ def _extract(
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Cache the rooted subgraphs of a store if they take at most `limit` bytes.
-
-    Returns None if they take more, if the extractor is random or the store is empty.
-    """
+    """Cache subgraphs that are not random and need up to `limit` bytes; else None."""
     if extractor.random or not len(store):
         return None
     count = min(SAMPLE, len(store))

@@ -19,7 +19,7 @@ CHUNK = 1 << 18
 BITS = 32
 """Number of bits of the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
-"""Step sizes through a list of neighbours. These primes divide no degree, so that no
+"""Step sizes through a list of neighbours. These primes divide no degree, so no
 neighbour is visited twice."""
 
 
@@ -103,12 +103,11 @@ def capped_egonets_of(
 def _sample(
     root: Tensor, neighbors: Neighbors, num_hops: int, most: int, seed: int
 ) -> Tensor:
-    """Sample the nodes of the egonets of a few roots; see `capped_egonets`.
+    """Sample egonets of a few roots; return `i * n + v` for root i and node v, sorted.
 
-    Returns a number `i * n + v` for each node v sampled for root number i, sorted, [m].
-    During the search, such a pair (i, v) is encoded as `i * 2**BITS` plus the randomly
-    permuted difference of v and its root. So the first pairs of a root in sorted order
-    are a random sample.
+    During the search, a pair (i, v) is `i * 2**BITS` plus the randomly permuted
+    difference of v and its root. So a root's first pairs in sorted order are a random
+    sample.
     """
     order, size = Shuffle(str(seed), BITS), neighbors.num_nodes
     number = torch.arange(root.numel(), device=root.device)
@@ -137,7 +136,7 @@ def _sample(
 def _decoded(
     pair: Tensor, order: "Shuffle", root: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Decode pairs (i, v), see `_sample`: return `i * 2**BITS`, the root, and v."""
+    """Decode pairs (i, v) of `_sample`: return `i * 2**BITS`, the root, and v."""
     mask = (1 << BITS) - 1
     of_root = root.index_select(0, pair >> BITS)
     node = order.inverse(pair & mask).add_(of_root).bitwise_and_(mask)
@@ -147,11 +146,10 @@ def _decoded(
 def _proposals(
     node: Tensor, root: Tensor, neighbors: Neighbors, most: int, mix: "Shuffle"
 ) -> tuple[Tensor, Tensor]:
-    """Sample at most `most` neighbours of each entry of `node`.
+    """Sample at most `most` neighbours of each node; return (row of `node`, neighbour).
 
-    Of d neighbours, those at positions (a + b j) modulo d are taken, for j = 0, 1, ...,
-    where a is random and b is a random prime. Both depend on `root`. Returns, for each
-    sampled neighbour, the position of its node in `node`, and the neighbour.
+    Of d neighbours, those at positions (a + b j) modulo d are sampled, for j = 0, 1,
+    ..., with a random a and a random prime b for each root.
     """
     start, degree = neighbors.rows(node)
     row, step = ragged_ranges(torch.zeros_like(start), degree.clamp(max=most))

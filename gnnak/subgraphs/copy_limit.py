@@ -21,8 +21,7 @@ UNCHECKED_BYTES = 1 << 28
 MEMINFO = Path("/proc/meminfo")
 """File with the available memory of the machine, in units of 1024 bytes."""
 CGROUP = Path("/proc/self/cgroup")
-"""File with the names of the control groups of this process. A container is a control
-group with a memory limit."""
+"""File with the control groups of this process, such as its container."""
 STATUS = Path("/proc/self/status")
 """File with the memory that this process uses, in units of 1024 bytes."""
 PROCESS_LIMITS = {"RLIMIT_AS": "VmSize:", "RLIMIT_DATA": "VmData:"}
@@ -33,17 +32,15 @@ CGROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""Maps a controller ("" for version 2 of control groups) to three names: the file with
-the memory limit, the file with the memory in use, and the entry of `memory.stat` for
-memory in use that Linux frees on demand."""
+"""Maps a controller of control groups ("" for version 2) to files with the memory limit
+and use, and to the entry of `memory.stat` for memory that Linux frees on demand."""
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return the number of bytes that are free on a device; None if it is unknown.
+    """Return the free bytes of a device; None if unknown.
 
-    On a GPU, this includes memory that PyTorch has reserved but not allocated. On a
-    CPU, it is the available memory of the machine, of the container or of this process
-    (see `ulimit`), whichever is least.
+    On a GPU, memory that PyTorch has reserved but not allocated counts as free. On a
+    CPU, the limits of containers and of `ulimit` count, too.
     """
     if device.type == "cuda":
         reserved = torch.cuda.memory_reserved(device)
@@ -119,16 +116,14 @@ def _read(file: Path) -> str:
 
 
 BYTES_PER_COPY = 80
-"""Assumed peak memory of extraction, in bytes per node copy or edge copy. Measured on
-random graphs, stars and complete graphs: 35 to 60 bytes, of which the result takes 24.
-The rest is a reserve."""
+"""Assumed peak memory of extraction, in bytes per copy. Measured: 35 to 60 bytes, of
+which the result takes 24."""
 UNCHECKED = 1 << 22
 """`CopyLimit` reads the free memory only if there are more copies than this."""
 UNKNOWN_MEMORY = 1 << 34
 """Bytes that are assumed to be free on a device whose free memory is unknown."""
 MARGIN = 2
-"""An estimated number of copies raises an error only if it exceeds the limit by this
-factor. Otherwise, extraction goes on and counts the copies exactly."""
+"""An estimate of the number of copies may exceed the limit by this factor."""
 
 
 @dataclass(frozen=True)
@@ -136,21 +131,19 @@ class Limited:
     """Base class of extractors with the option `copy_limit`."""
 
     copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together; a call that would
-    need more raises `SizeError`. If None, as many are allowed as fit into the free
-    memory of the device. `NodeDeletion` and `MaskedEgoNets` count the copies of whole
-    graphs, before they remove edges. `RandomWalks` also counts the steps of all walks.
-    """
+    """The largest number of node copies and edge copies together, above which a call
+    raises `SizeError`; if None, as many as fit into free memory. `NodeDeletion` and
+    `MaskedEgoNets` count copies before they remove edges. `RandomWalks` also counts the
+    steps of walks."""
 
     def __post_init__(self) -> None:
         check_limit(self.copy_limit)
 
 
 class CopyLimit:
-    """The largest number of node copies and edge copies together.
+    """The largest number of copies: `given`, or as many as fit into free memory.
 
-    `given` is the option `copy_limit`; `lower` names, for error messages, options that
-    the user can lower to get fewer copies.
+    `lower` names options in error messages; lower values give fewer copies.
     """
 
     def __init__(
@@ -163,13 +156,13 @@ class CopyLimit:
 
     @cached_property
     def count(self) -> int:
-        """The limit. If it depends on the free memory, the memory is read only once."""
+        """The limit; free memory is read only once."""
         if self.given is not None:
             return self.given
         return (free_bytes(self.device) or UNKNOWN_MEMORY) // BYTES_PER_COPY
 
     def is_below(self, copies: float) -> bool:
-        """Return whether the limit is below `copies`, so that `copies` is too many."""
+        """Return whether `copies` is above the limit."""
         if self.given is None and copies <= UNCHECKED:
             return False
         return copies > self.count
@@ -183,9 +176,8 @@ class CopyLimit:
     ) -> None:
         """Raise `SizeError` if `copies` exceeds the limit.
 
-        `about` and `what` are words for the message: "at least 9 node copies". If
-        `about` is "about", `copies` is an estimate, and may be up to `MARGIN` times the
-        limit. `advice` ends the message.
+        The other arguments are words for the message. If `about` is "about", `copies`
+        is an estimate, which may exceed the limit by the factor `MARGIN`.
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return

@@ -55,9 +55,9 @@ def egonets(
         num_hops: Radius k; with 0 each egonet is its root alone.
         roots: The nodes to extract egonets of: an int64 tensor [s] in any order, each
             node at most once, or a bool mask [n]. If None, all nodes.
-        copy_limit: Upper limit on the number of node copies plus edge copies. If there
-            would be more, `SizeError` is raised before they are allocated. If None, as
-            many are allowed as fit into free memory.
+        copy_limit: Upper limit on the number of node copies plus edge copies; beyond
+            it, `SizeError` is raised before they are allocated. If None, as many are
+            allowed as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)
@@ -88,13 +88,13 @@ class EgoNets(WithRadius):
     """
 
     max_neighbors: int | None = None
-    """At most this many nodes are sampled at each hop, so that an egonet has at most
-    `1 + num_hops * max_neighbors` nodes; see `capped_egonets`. If None, egonets have
-    all nodes."""
+    """At most this many nodes are sampled per hop (see `capped_egonets`), so an egonet
+    has at most `1 + num_hops * max_neighbors` nodes. If None, egonets have all nodes.
+    """
     seed: int | None = 0
-    """Seed of the sample. With a seed, all calls return the same sample. If None,
-    training takes a new sample in each step, and evaluation uses a fixed seed. Ignored
-    without `max_neighbors`."""
+    """Seed of the sample. With a seed, all calls return the same sample. If None, each
+    training step has a new sample, and evaluation a fixed one. Ignored without
+    `max_neighbors`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,7 +145,7 @@ class EgoNets(WithRadius):
         return capped_egonets_of(roots, neighbors, k, m, self.seed or 0, limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract egonets without edges. The edges can be found after sampling."""
+        """Extract egonets without edges; these can be found after sampling."""
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
         return egonets_of(root, neighbors, self.num_hops, limit, True, edges=False)

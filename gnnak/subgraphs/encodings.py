@@ -32,10 +32,7 @@ def encode_once(
 
 
 def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
-    """Return the structural encodings that the extractor of the subgraphs computed.
-
-    Code that splits, pads or samples subgraphs must do the same to these encodings.
-    """
+    """Return the extractor's encodings; pad and sample them like the subgraphs."""
     known = subgraphs.derived.encodings.items()
     return {encoding: found for encoding, found in known if found.extracted}
 
@@ -142,11 +139,10 @@ def _all_pairs(
 def _walks(
     whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int, rows: Tensor
 ) -> Tensor:
-    """Sum the weights of all walks from a root to a node, for each number of steps.
+    """Sum the weights of all walks from root to node for 0..`steps` steps, in float64.
 
-    `step`, [e], is the weight of a step backwards along each edge. `stay`, [n], is the
-    weight of a step from each node to itself. Returns the sums for the node copies of
-    `whole` with the numbers `rows`, in float64, [rows, steps + 1].
+    A step backwards along edge i has weight `step[i]`, and staying at node v has weight
+    `stay[v]`. Returns sums for the node copies `rows` of `whole`, [rows, steps + 1].
     """
     what = f"the weights of walks of {steps} steps between {rows.numel():,} node pairs"
     advice = "lower num_steps or the nodes per batch, or use smaller subgraphs"
@@ -166,7 +162,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """For each node copy, find the copy in `whole` with the same root and node, [m]."""
+    """Return the position in `whole` of each node copy's root and node, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first = pointers(whole.sizes)[:-1] - (0 if batch is None else first_nodes(batch))
     return first.index_select(0, root) + subgraphs.node
@@ -229,11 +225,9 @@ def _resistance(
 
 
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
-    """Divide the graphs of a batch into groups of similar size (within a factor of 2).
+    """Divide the graphs into groups of similar size (within a factor of 2).
 
-    The Laplacians of a group have at most `CHUNK_ENTRIES` entries, unless the group is
-    one graph. Yields for each group a tensor [g]: the number of each graph within the
-    group, or -1 for graphs of other groups.
+    Yields for each group a tensor [g]: each graph's number in the group; -1 if outside.
     """
     if not batch.numel():
         return
@@ -255,13 +249,12 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
 def _regular_laplacian(
     edge_index: Tensor, graph: Tensor, local: Tensor, component: Tensor
 ) -> Tensor:
-    """Return the Laplacian of some graphs plus a matrix that makes it invertible.
+    """Return the Laplacians of some graphs, made invertible, [graphs, size, size].
 
-    For two nodes in one component, 1 / (the number of its nodes) is added. The inverse
-    then gives the same resistances as the pseudoinverse, but is faster. `graph`, [n],
-    is the graph of each node, or -1 for nodes that are left out. `local`, [n], is the
-    node's number in its graph. Returns one matrix per graph, [graphs, size, size],
-    padded with ones on the diagonal.
+    Adding 1 / c for two nodes in one component of c nodes does not change resistances,
+    and is faster than a pseudoinverse. `graph`, [n], is each node's graph, or -1 to
+    leave the node out; `local`, [n], is its number in the graph. Padding is 1 on the
+    diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1

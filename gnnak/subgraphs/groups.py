@@ -9,15 +9,11 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Name of the attribute that deep copies and pickles leave out. It is a dict of cached
-values whose tensors are also stored in other attributes."""
+"""Name of a dict attribute of cached tensors that copies and pickles leave out."""
 
 
 class Compact:
-    """Base class of dataclasses whose tensors may be views of one large tensor.
-
-    Pickles and deep copies contain only the views, without the rest of that tensor.
-    """
+    """Base class whose pickles and copies contain views, but not their base tensors."""
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != UNSAVED}
@@ -40,10 +36,9 @@ def _without_others(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Groups(Compact):
-    """Rows of a tensor split into groups, in compressed sparse row (CSR) form.
+    """Rows of a tensor split into groups: group `i` is `order[ptr[i]:ptr[i + 1]]`.
 
-    The rows of group `i` are `order[ptr[i]:ptr[i + 1]]`. Padding rows belong to no
-    group: they are the entries of `order` from position `ptr[-1]` on.
+    Padding rows belong to no group: they are in `order` from position `ptr[-1]` on.
     """
 
     ptr: Tensor
@@ -77,10 +72,7 @@ def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
 
 
 def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
-    """Call `group` on each of several keys, but with one sort for all keys.
-
-    On a GPU, sorting few rows takes as long as sorting many.
-    """
+    """Call `group` on several keys, with one sort, which is faster on a GPU."""
     unsorted = [each for each in keys if not each.in_order]
     together = iter(_group_together(unsorted) if len(unsorted) > 1 else [])
     found = []

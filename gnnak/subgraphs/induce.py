@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""`induced_edges` tests single edges, not pairs of nodes, if the number of tests is at
-most this many times the number of node copies (or of edges, if these are more)."""
+"""`induced_edges` tests edges instead of pairs of nodes if there are at most this many
+tests per node copy or edge."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24
@@ -52,15 +52,12 @@ def induced_edges(
     neighbors: Neighbors,
     limit: CopyLimit | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
+    """Return `edge_index`, [2, f], and `edge`, [f], of the edges inside the subgraphs.
 
-    `node` and `subgraph`, [m], are sorted by (subgraph, node). Returns `edge_index` and
-    `edge` as in `RootedSubgraphs`.
-
-    If node copies have few incoming edges, each edge is tested: is its source in the
-    subgraph? If the subgraphs are a small part of a large graph, `_of_few` finds the
-    edges. In all other cases, each pair of joined nodes is tested once, at one of the
-    two nodes (see `Pairs`).
+    Node copies, [m], are sorted by (subgraph, node). If they have few incoming edges,
+    each edge is tested. If subgraphs are a small part of a large graph, `_of_few` finds
+    the edges. Otherwise, each pair of joined nodes is tested at one of its nodes (see
+    `Pairs`).
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -110,11 +107,10 @@ def induced_edges(
 def induced_subgraphs(
     root: Tensor, key: Tensor, neighbors: Neighbors, max_hops: int, limit: CopyLimit
 ) -> RootedSubgraphs:
-    """Return rooted subgraphs with given nodes, and all edges between these nodes.
+    """Return the subgraphs with the nodes `key`, [m], and all edges between them.
 
-    `key`, [m], has a number `i * n + v` for each node v in the subgraph of root number
-    i, in ascending order. Every subgraph must contain its root. A node has `hop` -1 if
-    no path of at most `max_hops` edges joins it to the root inside the subgraph.
+    `key` has sorted numbers `i * n + v` for each node v of the subgraph of root number
+    i, including the root. `hop` is -1 without a path of at most `max_hops` edges.
     """
     size, num_edges = max(neighbors.num_nodes, 1), neighbors.edge.numel()
     subgraph = key // size
@@ -129,10 +125,9 @@ def induced_subgraphs(
 
 
 class Pairs(NamedTuple):
-    """All pairs of nodes that an edge joins, in CSR form.
+    """All pairs of nodes that an edge joins, in CSR form, once per parallel edge.
 
-    Each pair is listed at one of its nodes: at the one with fewer edges, so that hubs
-    list few pairs. With parallel edges, a pair is listed once for each of them.
+    A pair is listed at its node with fewer edges, so that hubs list few pairs.
     """
 
     ptr: Tensor
@@ -140,10 +135,10 @@ class Pairs(NamedTuple):
     other: Tensor
     """[pairs]: the node of each pair that does not list the pair."""
     inward: Tensor
-    """[pairs]: the edge from the other node to the node that lists the pair, as a
-    position among the incoming edges of its target; -1 if there is no such edge."""
+    """[pairs]: the edge to the node that lists the pair, as a position among the
+    incoming edges of this node; -1 if there is no edge."""
     outward: Tensor
-    """[pairs]: the edge in the opposite direction, given as in `inward`."""
+    """[pairs]: the edge from the node that lists the pair, as in `inward`."""
     bits: int
     """Number of bits of the largest entry of `inward` and `outward`."""
     one_way: bool
@@ -190,8 +185,7 @@ def _joined(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` by testing each pair of joined nodes once.
 
-    `table` is a lookup table for node copies, with one entry per subgraph and node, all
-    -1. If it is None, node copies are found by binary search.
+    `table` is an empty lookup table for node copies; None means binary search.
     """
     first = subgraph * neighbors.num_nodes
     start = pairs.ptr.index_select(0, node)
@@ -252,9 +246,8 @@ def _of_few(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` in time proportional to `tests`, [m].
 
-    For each node copy, its incoming edges are tested. If its subgraph has fewer nodes
-    than this (at hubs), these nodes are tested instead. `tests` is the number of tests,
-    and `first` is the first node copy of each subgraph.
+    For each node copy, this tests its incoming edges or, if these are more (at hubs),
+    the nodes of its subgraph. `first` is the first node copy of each subgraph.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)
@@ -283,10 +276,9 @@ def _of_few(
 def _inside(
     target: Tensor, entry: Tensor, subgraph: Tensor, key: Tensor, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Select those candidate edges whose source is in the subgraph of their target.
+    """Select the candidate edges whose source is in the subgraph of their target.
 
-    Candidate i is the edge at position `entry[i]` of `neighbors`. Its target is the
-    node copy `target[i]`. Returns the selected edges as `edge_index` and `edge`.
+    Candidate i is the edge at position `entry[i]` of `neighbors`, to copy `target[i]`.
     """
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
@@ -383,10 +375,7 @@ def edge_pairs(subgraphs: RootedSubgraphs, edge_index: Tensor) -> EdgePairs:
 def _find_copies(
     subgraphs: RootedSubgraphs, root: Tensor, node: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Find the copy of each `node` in the subgraph rooted at `root`; as `find_sorted`.
-
-    In padding rows, the result is a padding row, or no node copy is found.
-    """
+    """Find the copy of `node` in the subgraph rooted at `root`; see `find_sorted`."""
     size = subgraphs.known_num_nodes
     number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)
     rooted_at = number.new_full((size,), -1).index_copy(0, subgraphs.root, number)

@@ -12,7 +12,7 @@ from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, CopyLimit, check_free
 from gnnak.subgraphs.induce import find_sorted, induced_edges
 
 LOWER = "batch_size or num_neighbors"
-"""The options that error messages advise to lower if a mini-batch is too large."""
+"""The options that error messages advise to lower."""
 
 
 class Hop(NamedTuple):
@@ -21,18 +21,17 @@ class Hop(NamedTuple):
     neighbors: Neighbors
     """The neighbours of every node, along incoming or along outgoing edges."""
     most: int | None
-    """At most this many neighbours of a node are sampled. If None, all are taken."""
+    """At most this many neighbours of a node are sampled; if None, all."""
 
 
 class Neighborhood(NamedTuple):
     """The nodes and edges around some seeds: one graph, or one graph per seed."""
 
     node: Tensor
-    """[n]: the nodes, as numbers in the large graph. The seeds come first, then the
-    nodes that each hop finds. With one graph per seed, nodes can occur repeatedly."""
+    """[n]: the nodes, as numbers in the large graph: first the seeds, then the nodes
+    that each hop finds. With one graph per seed, nodes can repeat."""
     scope: Tensor
-    """[n]: with one graph per seed, the number of the seed whose graph the node is in;
-    otherwise 0."""
+    """[n]: the number of each node's seed, with one graph per seed; otherwise 0."""
     edge_index: Tensor
     """[2, e], in 0..n-1: the edges, between positions in `node`."""
     edge: Tensor
@@ -50,21 +49,13 @@ def sample_neighborhood(
     induced: bool = False,
     seed: int = 0,
 ) -> Neighborhood:
-    """Sample the neighbourhood of seed nodes; see `RootLoader`.
+    """Sample the neighbourhood of seed nodes, [s]; see `RootLoader`.
 
-    Time and memory are proportional to the result and the edges that are tested, not to
-    the size of the graph. Which neighbours of a node are sampled depends on the node,
-    on `Hop.most`, on the random seed and, if `per_seed`, on the seed node.
-
-    Args:
-        seeds: The seed nodes, [s], without repeats.
-        neighbors: The neighbours of all nodes along incoming edges.
-        hops: The steps of the search. If a step follows edges in another direction than
-            the step before, it starts from all nodes found so far.
-        per_seed: Whether each seed has a neighbourhood of its own.
-        induced: Whether the result has all edges between the nodes found. If not, it
-            has the edges that the search has followed.
-        seed: Random seed.
+    Time does not depend on the size of the graph. The sample at a node depends on the
+    node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop that
+    changes the direction of edges starts from all nodes found so far. If `induced`, the
+    result has all edges between its nodes, else only the edges that the search
+    followed.
     """
     size = max(neighbors.num_nodes, 1)
     number = torch.arange(seeds.numel(), device=seeds.device)
@@ -105,11 +96,9 @@ def sample_neighborhood(
 def sample_neighbors(
     hop: Hop, nodes: Tensor, salt: Tensor, salt_of: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sample neighbours of each of `nodes`, without replacement.
+    """Sample neighbours of `nodes`, without replacement, with seeds `salt[salt_of]`.
 
-    The sample of a node depends on its random number, `salt[salt_of]`. Returns two
-    tensors with an entry for each sampled neighbour: the position of its node in
-    `nodes`, and the position of the neighbour in `hop.neighbors.node`.
+    Returns positions in `nodes` and in `hop.neighbors.node`, one per sampled neighbour.
     """
     start, degree = hop.neighbors.rows(nodes)
     count = degree if hop.most is None else degree.clamp(max=hop.most)
@@ -130,8 +119,7 @@ def sample_neighbors(
 def distinct_numbers(below: Tensor, count: int, random: Tensor) -> Tensor:
     """Choose `count` distinct numbers in 0..below[i]-1 for each row i, [rows, count].
 
-    All subsets are equally likely (Floyd's algorithm). The numbers of row i depend only
-    on `below[i]` and on the random number `random[i]`.
+    All subsets are equally likely (Floyd's algorithm). Row i has the seed `random[i]`.
     """
     step = torch.arange(count, device=below.device)
     last = (below - count)[:, None] + step

@@ -25,8 +25,7 @@ from gnnak.typing import check_count, convert_count
 LEAST_ALPHA, LEAST_TOLERANCE = 0.01, 1e-8
 """Smallest `alpha` and `tolerance`, to limit the time and the rounding errors."""
 ONE = 1 << 40
-"""Probability 1 as a fixed-point number. Sums of integers do not depend on their order,
-so results are the same on each device."""
+"""Probability 1 in fixed point: sums of integers are the same on each device."""
 BITS = 32
 """A pair of root number i and node v is encoded as `i * 2**BITS + v`."""
 NODE = (1 << BITS) - 1
@@ -106,10 +105,7 @@ def _check_floats(alpha: float, tolerance: float) -> None:
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
-    """Select, for each root, its pair with itself and the `size` - 1 best other pairs.
-
-    Returns the selected pairs, sorted.
-    """
+    """Select each root's pair with itself and its `size` - 1 best pairs; sort them."""
     number = pair >> BITS
     is_root = pair & NODE == root.index_select(0, number)
     key = ((number + 1) << 41) - value.masked_fill(is_root, ONE + 1)
@@ -136,23 +132,18 @@ def pagerank(
 ) -> tuple[Tensor, Tensor]:
     r"""Approximate the personalised PageRank of roots by forward push.
 
-    A walk starts at root $v$. In every step, the walk ends with probability $\alpha$.
-    Otherwise it goes to the source of a random incoming edge, or stays if there is
-    none. $\pi_v(u)$ is the probability that the walk ends at $u$.
-
-    Let $d_u$ be the number of edges to $u$ (at least 1), and $\epsilon$ the tolerance.
-    As long as walks are at some node $u$ with a probability of more than
-    $\epsilon d_u$, forward push (Andersen, Chung and Lang, 2006) moves the walks at $u$
-    by one step. At last, of the walks that have not ended, a share $\alpha$ ends where
-    they are. The result $p$ satisfies
+    A walk starts at root $v$. In every step, it ends with probability $\alpha$; else it
+    goes to the source of a random incoming edge, or stays if there is none. $\pi_v(u)$
+    is the probability that it ends at $u$. Let $d_u$ be the number of edges to $u$ (at
+    least 1), and $\epsilon$ the tolerance. While walks are at some $u$ with a
+    probability above $\epsilon d_u$, forward push (Andersen, Chung and Lang, 2006)
+    moves them by one step. At last, a share $\alpha$ of the remaining walks ends. Up to
+    multiples of $2^{-40}$, the result $p$ satisfies
 
     $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
 
-    except for rounding to multiples of $2^{-40}$. On an undirected graph, the sum is
-    $d_u$.
-
-    Returns the pairs of root number i and node u with a positive $p$, [pairs], and the
-    values $2^{40} p$, [pairs]. Pairs are sorted integers `i * 2**BITS + u`.
+    The sum is $d_u$ on an undirected graph. Returns sorted pairs `i * 2**BITS + u` of
+    root number i and node u, and $2^{40} p$, both [pairs].
     """
     active = number = torch.arange(root.numel(), device=root.device)
     one, parts, total = torch.full_like(root, ONE), [], root.numel()
@@ -228,9 +219,8 @@ class PageRankNeighbors(Limited):
     """Probability, at least 0.01, that a walk from the root ends in a step. With a
     large value, nodes near the root are chosen."""
     tolerance: float = 1e-4
-    """Bounds the error, and must be at least 1e-8. On an undirected graph, the
-    approximate PageRank of a node of degree d is too low by at most d times this
-    value."""
+    """Bounds the error; at least 1e-8. On an undirected graph, the approximate PageRank
+    of a node of degree d is too low by at most d times this value."""
     max_hops: int = 10
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
 
@@ -250,9 +240,6 @@ class PageRankNeighbors(Limited):
         generator: torch.Generator | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Extract the subgraph of every node, or of `roots`.
-
-        `generator` is ignored. Other arguments are those of `pagerank_neighbors`.
-        """
+        """Extract the subgraph of all nodes or `roots`; `generator` is ignored."""
         options = self.size, self.alpha, self.tolerance, self.max_hops, roots
         return pagerank_neighbors(edge_index, num_nodes, *options, self.copy_limit)

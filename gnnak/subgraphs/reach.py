@@ -26,8 +26,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 ON_CPU = 1 << 14
 """On a CPU, `reach` lists at most this many walks before it drops duplicates."""
 ON_DEVICE = 1 << 18
-"""On a GPU, `reach` lists at most this many walks before it drops duplicates. The time
-of an operation hardly depends on the number of walks as long as they are so few."""
+"""On a GPU, `reach` lists at most this many walks before it drops duplicates."""
 
 
 def list_walks(
@@ -37,13 +36,10 @@ def list_walks(
     most: float,
     all_roots: bool = False,
 ) -> tuple[Tensor, int]:
-    """List all walks to roots with up to `num_hops` steps, but at most `most` walks.
+    """List up to `most` walks to roots with up to `num_hops` steps; drop no duplicates.
 
-    A walk from node v to root number i is encoded as one integer, `(i * n + v) * radix
-    + length`, where radix is `num_hops + 1`. A search that drops duplicates after every
-    step lists fewer walks, but needs several times as many operations, and synchronises
-    with the device in many of them. Returns the walks, and the length up to which all
-    walks are listed.
+    A walk from node v to root number i is `(i * n + v) * (num_hops + 1) + length`. Also
+    return the length up to which all walks are listed.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
@@ -79,8 +75,7 @@ def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
 
 
 CHUNK = 1 << 22
-"""Approximate number of edges that one step of the search follows. If there are more,
-the roots are divided and searched one part after the other, to bound the memory."""
+"""Approximate number of edges that a step follows; for more, roots are divided."""
 SAMPLE = 64
 """Number of random roots from which `estimated_copies` estimates the node copies."""
 
@@ -93,13 +88,10 @@ def reach(
     limit: CopyLimit | None = None,
     all_roots: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Find, for every root, the nodes at most `num_hops` hops away from the root.
+    """Return `i * n + v` for each node v near root number i, and its distance, [m].
 
-    The search first lists all walks to the roots. If there are too many walks, it drops
-    duplicates (longer walks between the same nodes) after every further step. Set
-    `all_roots` if `root` is 0..n-1, which saves work. Returns a number `i * n + v` for
-    each node v found from root number i, sorted, [m], and the distance from v to this
-    root, [m].
+    The search lists walks, and drops duplicates in every step only if there are too
+    many. `all_roots` says that `root` is 0..n-1, which saves work.
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -153,7 +145,7 @@ def egonets_of(
     all_roots: bool = False,
     edges: bool = True,
 ) -> RootedSubgraphs:
-    """Return the egonets of the roots, [s]. If `edges` is False, they have no edges."""
+    """Return the egonets of the roots, [s]; without edges if `edges` is False."""
     key, hop = reach(root, neighbors, num_hops, limit, all_roots)
     size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
     subgraph, node = decoded(key, max(size, 1))
@@ -185,10 +177,7 @@ def decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
 
 
 class _Search(NamedTuple):
-    """The state of a breadth-first search from several roots.
-
-    Pairs (i, v) of a root number and a node are sorted integers `i * n + v`.
-    """
+    """State of a search; a pair of root number i and node v is `i * n + v`."""
 
     seen: Tensor
     """All pairs found so far with their distances, as `pair * radix + distance`."""
@@ -221,9 +210,8 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        `most` is the number of nodes of each root's connected component. Roots that
-        have found all these nodes are removed from the frontier. Returns the parts,
-        with the last roots first. If nothing changes, the result is [].
+        Roots that have found all `most` nodes of their component stop. The last roots
+        come first; the result is [] if nothing changes.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())

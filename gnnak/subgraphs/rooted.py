@@ -28,11 +28,9 @@ Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
 """Keys that `RootedSubgraphs.by` can group by.
 
 - "subgraph", "node": group the node copies.
-- "target", "source", "edge": group the edge copies by their target node copy, their
-  source node copy or their edge.
-- "taker", "giver": only for `SampledSubgraphs`; group the entries of the sparse matrix
-  `filling` by row (the node whose encoding is estimated) or by column (the sampled
-  subgraph whose encoding is used).
+- "target", "source", "edge": group the edge copies.
+- "taker", "giver": only for `SampledSubgraphs`; group the entries of the matrix
+  `filling` by node that is estimated (row), or sampled subgraph (column).
 """
 
 
@@ -43,8 +41,8 @@ class Encoded(NamedTuple):
     rows: Tensor
     """[n, ...] or [m, ...], depending on `axis`."""
     extracted: bool = False
-    """Whether the extractor, not a model, computed the encoding. If so, all batches of
-    a loader have the encoding, which captured training steps rely on."""
+    """Whether the extractor, not a model, computed the encoding. If so, all batches
+    have it, on which captured training steps rely."""
 
     def at(self, rows: Tensor) -> Encoded:
         return self._replace(rows=self.rows.index_select(0, rows))
@@ -72,13 +70,13 @@ class Derived(Compact):
 class RootedSubgraphs(Compact):
     """Rooted subgraphs of one graph, or of a batch of graphs as a disjoint union.
 
-    Every node is the root of one subgraph, unless some `roots` were chosen (see
-    `gnnak.subgraphs.extract`), or SubgraphDrop has sampled some of the subgraphs.
+    Every node is the root of one subgraph, unless you choose `roots` (see
+    `gnnak.subgraphs.extract`) or use SubgraphDrop.
 
-    A node that is in several subgraphs has one *node copy* in each of them: the copy of
-    node `i` in the subgraph rooted at `j` has the state Emb(i|Sub[j]) of the paper. The
-    base GNN runs on the disjoint union of all subgraphs: its nodes are the node copies
-    and its edges, `edge_index`, are the edge copies. All tensors are int64 and on one
+    A node in several subgraphs has one *node copy* in each of them: the copy of node
+    `i` in the subgraph rooted at `j` has the state Emb(i|Sub[j]) of the paper. The base
+    GNN runs on the disjoint union of all subgraphs: its nodes are the node copies and
+    its edges, `edge_index`, are the edge copies. All tensors are int64 and on one
     device; every axis may be empty. In shapes, n and e are the numbers of nodes and
     edges of the graph, s is the number of subgraphs, and m and f are the numbers of
     node copies and edge copies.
@@ -93,14 +91,13 @@ class RootedSubgraphs(Compact):
     """[m], in 0..s-1: the subgraph of each node copy."""
     hop: Tensor
     """[m]: distance of each node copy to the root: the length of the shortest path to
-    the root inside the subgraph. The paper calls it the distance to the centroid (D2C).
-    -1 means that there is no path, or that every path is longer than the extractor's
-    `max_hops`."""
+    the root inside the subgraph (the paper's distance to the centroid, D2C). -1 if
+    there is no path, or only paths longer than the extractor's `max_hops`."""
     edge_index: Tensor
-    """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies.
-    A subgraph contains every edge of the graph with both ends in the subgraph (it is
-    induced); subgraphs of `NodeDeletion`, `MaskedEgoNets` and your own extractors may
-    lack edges. Sorted by (target, source, edge)."""
+    """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies,
+    sorted by (target, source, edge). A subgraph has every edge of the graph between its
+    nodes (it is induced), except with `NodeDeletion`, `MaskedEgoNets` and your own
+    extractors."""
     edge: Tensor
     """[f], in 0..e-1: the edge of the graph that each edge copy is a copy of."""
     num_nodes: int | None = None
@@ -108,10 +105,10 @@ class RootedSubgraphs(Compact):
     num_edges: int | None = None
     """Number of edges of the graph, e; None if unknown. Extractors always set it."""
     real: RealCounts | None = None
-    """If the tensors are padded to a fixed size, the number of real (not padding) rows
-    on each axis: nodes, edges, subgraphs, node copies, edge copies. None if there is no
-    padding. Real rows come first; only they have the properties documented above. The
-    indices in padding rows refer to padding rows only."""
+    """For tensors padded to a fixed size, the number of real rows on each axis: nodes,
+    edges, subgraphs, node copies, edge copies. None without padding. Real rows come
+    first; only they are as documented above. Indices in padding rows refer to padding
+    rows only."""
 
     @property
     def num_subgraphs(self) -> int:
@@ -142,7 +139,7 @@ class RootedSubgraphs(Compact):
     def derived(self) -> Derived:
         """The cache of values that are computed from the fields.
 
-        Under `torch.compile` it is empty, since writing to it causes a graph break.
+        It stays empty under `torch.compile`, where writing to it would break the graph.
         """
         if torch.compiler.is_compiling():
             return Derived()
@@ -190,9 +187,9 @@ class RootedSubgraphs(Compact):
     def hop_range(self) -> tuple[int, int] | None:
         """A lower and an upper bound of `hop`; None if the extractor did not set any.
 
-        The lower bound is -1 if a node may have no path to its root. The bounds are
-        known without reading `hop`, and need not be tight. Under `torch.compile`, this
-        is None, since the bounds would become constants of the compiled code.
+        The bounds are known without reading `hop`, and need not be tight. The lower
+        bound is -1 if a node may have no path to its root. Under `torch.compile`, this
+        is None.
         """
         return self.derived.hop_range
 
@@ -220,10 +217,10 @@ class RootedSubgraphs(Compact):
         return derived.in_order
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return whether layers compute the states of the roots, and of no other nodes.
+        """Return whether layers compute the states of the roots only.
 
-        This is so if not all `num_nodes` nodes are roots. It is not so for samples of
-        SubgraphDrop: from these, layers estimate the states of all nodes.
+        This holds if some of the `num_nodes` nodes are not roots. With SubgraphDrop, it
+        does not hold, because layers estimate the states of all nodes.
         """
         return self.num_subgraphs != num_nodes
 
@@ -231,9 +228,8 @@ class RootedSubgraphs(Compact):
         """Group node copies or edge copies by a key. The result is cached.
 
         Args:
-            axis: The key. "subgraph" and "node" group the node copies; "target",
-                "source" and "edge" group the edge copies. The key "node" requires that
-                `num_nodes` is set, and "edge" that `num_edges` is set.
+            axis: The key. "subgraph" and "node" (needs `num_nodes`) group node copies;
+                "target", "source" and "edge" (needs `num_edges`) group edge copies.
 
         Returns:
             For each group, the indices of its node copies or edge copies, in CSR form.
@@ -241,11 +237,10 @@ class RootedSubgraphs(Compact):
         return cached(self.derived.by, axis, lambda: group(*self._group_key(axis)))
 
     def group_by(self, axes: Sequence[Axis]) -> None:
-        """Compute and cache the groups by several keys, with one sort for all keys.
+        """Cache the groups of several keys for `by`, with one sort for all keys.
 
-        Later calls of `by` return these groups. On a GPU, this is faster if all groups
-        are used. For padded subgraphs, and under `torch.compile`, this method does
-        nothing, and `by` computes the groups.
+        This is faster on a GPU if all groups are used. For padded subgraphs, and under
+        `torch.compile`, this method does nothing, and `by` computes the groups.
 
         Args:
             axes: The keys, as in `by`.
@@ -285,8 +280,7 @@ class RootedSubgraphs(Compact):
         Args:
             kind: The type of the value.
             compute: Computes the value.
-            options: Options that the value depends on. Together with `kind`, they are
-                the key of the cache.
+            options: Options of the value; with `kind`, they are the key of the cache.
             saved: Whether deep copies and pickles contain the value. Pass False for a
                 value that holds only tensors of this object.
         """
@@ -296,10 +290,9 @@ class RootedSubgraphs(Compact):
         return cached(cache, (kind, *options), compute)
 
     def assume(self, **values: Any) -> Self:
-        """Set fields of `Derived`, such as `centroid=...`, and return this object.
+        """Set fields of `Derived`, such as `centroid=...`, unchecked; return `self`.
 
-        Data loaders compute these values faster, for many batches at once. The values
-        are not checked.
+        Data loaders compute these values faster, for many batches at once.
         """
         self.__dict__["_derived"] = replace(self.derived, **values)
         return self
@@ -307,7 +300,7 @@ class RootedSubgraphs(Compact):
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """Return these subgraphs on another device. Arguments are those of `Tensor.to`.
 
-        Cached properties, such as `centroid`, are recomputed there when they are used.
+        Cached properties, such as `centroid`, are recomputed when they are used.
         """
         return moved(self, device, non_blocking)
 
@@ -392,7 +385,7 @@ def cached(cache: dict[Any, T], key: Hashable, compute: Callable[[], T]) -> T:
 
 
 def trainable() -> AbstractContextManager:
-    """Return a context without inference mode: autograd can use its new tensors."""
+    """Return a context without inference mode, so that autograd can use new tensors."""
     compiling = torch.compiler.is_compiling()
     return nullcontext() if compiling else torch.inference_mode(False)
 

@@ -55,11 +55,7 @@ class LazySlices(Sequence[RootedSubgraphs]):
 
 
 class Stream(LazySlices):
-    """Slices of about `max_copies` node copies; `stream[i]` extracts slice i.
-
-    Only upper bounds of the subgraphs' sizes are known before, so slices may be smaller
-    than this.
-    """
+    """Slices of at most `max_copies` node copies; `stream[i]` extracts slice i."""
 
     def __init__(
         self, extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
@@ -96,11 +92,7 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedSubgraphs(RootedSubgraphs):
-    """The rooted subgraphs of all nodes, with only one slice in memory at a time.
-
-    The tensors of node copies and edge copies are empty. GNN-AK layers encode the
-    slices one after the other.
-    """
+    """Rooted subgraphs in slices, of which only one at a time has copies in memory."""
 
     parts: Sequence[RootedSubgraphs] = field(default=())
 
@@ -116,13 +108,7 @@ class StreamedSubgraphs(RootedSubgraphs):
 def streamed(
     extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
 ) -> StreamedSubgraphs:
-    """Return the subgraphs of all nodes as slices of about `max_copies` node copies.
-
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> found = streamed(EgoNets(2), ring, 6, max_copies=7)
-    >>> [part.root.tolist() for part in found.parts]
-    [[0, 1], [2, 3], [4, 5]]
-    """
+    """Return the subgraphs of all nodes as slices of about `max_copies` node copies."""
     root = torch.arange(num_nodes, device=edge_index.device)
     none, ends = root[:0], edge_index.new_empty(2, 0)
     found = StreamedSubgraphs(

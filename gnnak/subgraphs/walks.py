@@ -17,8 +17,7 @@ from gnnak.typing import check_count, convert_count
 HIGH_DEGREE = 64
 """A walker at a node with more neighbours than this uses rejection sampling."""
 MAX_TRIALS = 64
-"""Maximal number of proposals in rejection sampling. If all are rejected, the walker
-samples from the probabilities of all neighbours."""
+"""After this many rejected proposals, a step computes all neighbours' probabilities."""
 
 
 class Bias(NamedTuple):

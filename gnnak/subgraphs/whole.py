@@ -25,8 +25,8 @@ def whole_graphs(
     """Return, for every node $v$, its whole graph $G$ with $v$ as the root.
 
     A graph with n nodes and e edges gets n subgraphs, with $n^2$ node copies and $n e$
-    edge copies in total. They differ in `hop`, which is 0 at the root only. By this,
-    models that mark the root (node marking) tell the subgraphs apart.
+    edge copies in total. The subgraphs differ in `hop`, which is 0 at the root only, so
+    that models can mark the root.
 
     Args:
         edge_index: Directed edges, [2, e].
@@ -34,9 +34,7 @@ def whole_graphs(
         batch: The graph that each node is in, [n], sorted. None if there is only one.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root, and nodes without a path to the root, have `hop` -1.
-        copy_limit: Upper limit on the number of node copies plus edge copies. If there
-            would be more, `SizeError` is raised before they are allocated. If None, as
-            many are allowed as fit into free memory.
+        copy_limit: Upper limit on the number of copies, as in `egonets`.
         roots: The roots of the subgraphs, as in `egonets`. If None, all nodes.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -111,10 +109,7 @@ class OfWholeGraphs(Limited):
         batch: Tensor | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return the subgraph of every node, or of `roots`.
-
-        `generator` is ignored. The other arguments are those of `whole_graphs`.
-        """
+        """Return the subgraph of all nodes or `roots`; `generator` is ignored."""
         options = self.max_hops, self.copy_limit, roots  # type: ignore[attr-defined]
         return self._changed(whole_graphs(edge_index, num_nodes, batch, *options))
 

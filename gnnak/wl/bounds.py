@@ -1,7 +1,4 @@
-"""Find a Weisfeiler-Leman (WL) test that bounds a network.
-
-A test bounds a network if it distinguishes all graphs that the network distinguishes.
-"""
+"""A WL test bounds a network if it distinguishes all graphs that the network does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -30,21 +27,17 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
-"""Maps a network, with egonets as rooted subgraphs, to the name and options of a WL
-test that bounds the network. The bounds of GIN are valid for all base GNNs that are
-bounded by 1-WL: all of `BASES` but PPGN. The bounds of GNN-AK are also valid after
-training with SubgraphDrop (suffix `-s`). Subgraph GNNs other than GNN-AK are in
-`MEMBER_BOUNDS`."""
+"""Maps a network on egonets to the name and options of a WL test that bounds the
+network. The bounds of GIN hold for all base GNNs that 1-WL bounds: all of `BASES` but
+PPGN. The bounds of GNN-AK also hold after training with SubgraphDrop (suffix `-s`)."""
 
 WHOLE_BOUNDS: dict[str, str] = {"gin-ak": "1-wl", "gin-ak+": "gswl", "ppgn-ak": "2-fwl"}
-"""Maps a network to a WL test that bounds it if every rooted subgraph is the whole
-graph. GNN-AK then cannot recognise the root, so the test that bounds its base GNN also
-bounds GNN-AK. GNN-AK+ recognises the root by its distance, 0."""
+"""Maps a network on whole graphs to a WL test that bounds it. GNN-AK then cannot
+recognise the root; GNN-AK+ recognises the root by its distance, 0."""
 
 EDGES_REMOVED_BOUNDS: dict[str, str] = {"gin-ak": "pswl", "gin-ak+": "gswl"}
-"""Maps a network to a WL test that bounds it if every rooted subgraph is the whole
-graph with some edges removed (node deletion, masked egonets). These tests mark the
-root, also for GNN-AK, because the removed edges reveal the root to the network.
+"""Like `WHOLE_BOUNDS`, for whole graphs with some edges removed (node deletion, masked
+egonets). The tests mark the root, because removed edges reveal the root to the network.
 Conversely, stable colours of a graph with a marked root reveal the removed edges."""
 
 MEMBER_BOUNDS: dict[str, str] = {
@@ -60,16 +53,15 @@ MEMBER_BOUNDS: dict[str, str] = {
     "sswl+": "sswl",
     "l2fgnn": "2-slfwl",
 }
-"""Maps the first part of the name of a subgraph GNN, such as "dss" of "dss-gin", to a
-WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang et al.
-(2023) prove these bounds, except those of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we
-derived ourselves. The bound of Local 2-FGNN follows from GSWL < SLFWL(2), since a layer
-of it collects what GSWL and SLFWL(2) collect. A k-hop GNN of one layer is bounded by
-"swl", too. The bound of Nested GNN is valid only without the encoding "resistance"."""
+"""Maps a prefix such as "dss" of "dss-gin" to a WL test that bounds this subgraph GNN
+with every base GNN that 1-WL bounds. Zhang et al. (2023) prove the bounds, except those
+of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we derived. The bound of Local 2-FGNN
+follows from GSWL < SLFWL(2): its layers collect what these two tests collect. A k-hop
+GNN of one layer is bounded by "swl", too. The bound of Nested GNN is valid only without
+the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
-"""Subgraph GNNs that know the root only from their input: from encodings of pairs
-(root, node)."""
+"""Subgraph GNNs that know the root only from encodings of pairs (root, node)."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +107,8 @@ def bound_of(
 ) -> Contender:
     """Return a WL test that bounds a network; raise `OptionError` if none is known.
 
-    `num_hops` is the radius of the egonets. `marked` says whether the input of a
-    subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes. If `kind`, the kind
-    of subgraphs, is None, subgraphs are egonets. If `num_hops` is None as well, they
-    are whole graphs.
+    `marked` says whether the input of a GNN in `MEMBER_BOUNDS` marks the root. If
+    `kind` is None, subgraphs are egonets or, if `num_hops` is None, whole graphs.
     """
     check_bound(name)
     found = find_bound(name, num_hops, marked, kind)
@@ -190,10 +180,7 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def find_test(name: str, options: Mapping[str, object]) -> Contender:
-    """Return a test with its options. For a network, return the test that bounds it.
-
-    If `num_hops` is not given, networks published with egonets have egonets of 1 hop.
-    """
+    """Return a test with its options, or the test that bounds a network."""
     if name in TESTS:
         return Contender(name, dict(options))
     model = normal_name(name)

@@ -19,12 +19,10 @@ from gnnak.wl.subgraph import subgraph_refinement
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Measured memory of one round: at most this many int64 values for each node and each
-edge, or for each tuple of nodes."""
+"""Most int64 values that one round needs per node, edge or tuple (measured)."""
 
 MOST_COUNTED = 1 << 22
-"""If egonets may have more nodes than this in total, `estimated_bytes` uses an upper
-bound instead of counting the nodes."""
+"""For egonets with more nodes in total, `estimated_bytes` uses an upper bound."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
@@ -46,10 +44,7 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
-    """Estimate the memory of a test, in bytes.
-
-    `size` and `edges` are the numbers of nodes and edges of each graph or egonet.
-    """
+    """Estimate the bytes of a test, from nodes and edges of each graph or egonet."""
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)
@@ -59,7 +54,7 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 
 def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
-    """Return for each node the number of nodes of its egonet, or an upper bound."""
+    """Return the number of nodes of each node's egonet, or an upper bound."""
     whole = union.sizes[union.graph].double()
     source, target = union.edge_index
     bound = torch.ones(union.num_nodes, dtype=torch.double)
@@ -119,7 +114,7 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Return the result of `partition`, and how many rounds made the colours stable."""
+    """Return the result of `partition`, and the number of rounds to stable colours."""
     found = find_test(test, options)
     chosen = found.read()
     union = read_union(graphs, chosen.labels, chosen.undirected)

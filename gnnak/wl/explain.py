@@ -34,12 +34,11 @@ class DecidingColor:
     before: int | None
     """The colour of `example` one round earlier; None if round 0 is deciding."""
     sees: dict[int, int]
-    """Counts the colours of the previous round around `example`: of its neighbours for
-    1-WL, of the nodes in its egonet for Subgraph-1-WL. Maps each colour to its count.
-    Empty for tests that colour tuples of nodes, or if round 0 is deciding."""
+    """Maps each colour of the previous round to its count around `example`: in its
+    neighbours for 1-WL, in its egonet for Subgraph-1-WL. Empty for other tests, or if
+    round 0 decides."""
     joined: int | None
-    """Number of edges in the egonet of `example`, for Subgraph-1-WL. None for other
-    tests, or if round 0 is deciding."""
+    """For Subgraph-1-WL, the number of edges in the egonet of `example`; else None."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +171,7 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """Return the nodes that determine the colour of `node`.
-
-    Also returns the number of edges in its egonet; None for tests without egonets.
-    """
+    """Return the nodes that determine a node's colour, and its egonet's edge count."""
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
     arcs = union.edge_index[:, union.forward]
@@ -188,7 +184,7 @@ def _around(
 
 
 def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
-    """Return the nodes of an item (one node, or a tuple), numbered within the graph."""
+    """Return the nodes of an item (a node or tuple), as numbers within their graph."""
     graph = int(coloring.graph[item])
     if coloring.entries is not None:
         nodes = coloring.entries[item] - int((union.graph < graph).sum())

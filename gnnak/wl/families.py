@@ -45,7 +45,7 @@ __all__ = [
 
 
 def unlike(graphs: Sequence[Graph]) -> list[Graph]:
-    """Return the first graph of each isomorphism class, in the given order."""
+    """Return the first graph of each isomorphism class, in the order of `graphs`."""
     first: dict[int, Graph] = {}
     for graph, number in zip(graphs, classes(graphs), strict=True):
         first.setdefault(number, graph)
@@ -60,12 +60,8 @@ def classes(graphs: Sequence[Graph]) -> list[int]:
 def circulants(num_nodes: int, num_steps: int = 2) -> list[Graph]:
     """Return all connected circulant graphs with `num_steps` steps, up to isomorphism.
 
-    In a circulant graph, node i is adjacent to the nodes i ± s (modulo `num_nodes`) for
-    each step s. All steps are below `num_nodes / 2`, so all graphs are regular of
-    degree `2 * num_steps`, and 1-WL (Weisfeiler-Leman) distinguishes no pair of them.
-
-    >>> len(circulants(13))
-    3
+    Node i is adjacent to i ± s for each step s < `num_nodes / 2`. All graphs are
+    regular of degree `2 * num_steps`, so 1-WL distinguishes no two of them.
     """
     steps = range(1, (num_nodes + 1) // 2)
     sets = [s for s in combinations(steps, num_steps) if gcd(num_nodes, *s) == 1]
@@ -90,27 +86,15 @@ def _connected(num_nodes: int) -> tuple[Graph, ...]:
 def connected_graphs(num_nodes: int) -> list[Graph]:
     """Return all connected graphs with `num_nodes` nodes, one per isomorphism class.
 
-    There are 1, 1, 2, 6, 21, 112 and 853 connected graphs with 1 to 7 nodes, 996 in
-    total. They are built by adding one node in all possible ways to each connected
-    graph with one node less. This finds all connected graphs, since every connected
-    graph has a node whose removal leaves the graph connected. The test 2-FWL
-    distinguishes all 996 graphs.
-
-    >>> [len(connected_graphs(n)) for n in range(1, 6)]
-    [1, 1, 2, 6, 21]
+    They are built by adding a node to connected graphs with one node less: every
+    connected graph has a node whose removal leaves the graph connected. 2-FWL
+    distinguishes all 996 connected graphs with 1 to 7 nodes.
     """
     return list(_connected(check_count("num_nodes", num_nodes, least=1)))
 
 
 def trees(num_nodes: int) -> list[Graph]:
-    """Return all trees with `num_nodes` nodes, one per isomorphism class.
-
-    There are 11, 23, 47 and 106 trees with 7, 8, 9 and 10 nodes. The test 1-WL
-    distinguishes all trees.
-
-    >>> len(trees(7))
-    11
-    """
+    """Return all trees with `num_nodes` nodes, one per isomorphism class."""
     check_count("num_nodes", num_nodes, least=2)
     found = nx.nonisomorphic_trees(num_nodes)
     return [(read_graph(tree).edge_index, num_nodes) for tree in found]
@@ -119,14 +103,8 @@ def trees(num_nodes: int) -> list[Graph]:
 def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
     """Return a cycle of `num_nodes` nodes, and two disjoint cycles of half this length.
 
-    Both graphs are 2-regular, so 1-WL does not distinguish them; 3-WL does, since it
-    detects connectivity. Subgraph-1-WL* distinguishes them if an egonet contains a
-    whole shorter cycle, that is if `num_hops` is at least half the length of the
-    shorter cycle, rounded down.
-
-    >>> (_, n), (two, _) = cycle_and_two(7)
-    >>> n, two.max().item()
-    (7, 6)
+    Both are 2-regular: 1-WL cannot distinguish them, but 3-WL can. Subgraph-1-WL* can
+    if an egonet contains the whole shorter cycle.
     """
     check_count("num_nodes", num_nodes, least=6)
     half = num_nodes // 2
@@ -138,18 +116,9 @@ def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
 
 
 def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
-    """Sample two random regular graphs that are not isomorphic.
+    """Sample two regular graphs that are not isomorphic; 1-WL cannot distinguish them.
 
-    The test 1-WL does not distinguish the two graphs; 3-WL and Subgraph-1-WL*
-    distinguish most pairs of random regular graphs.
-
-    Args:
-        num_nodes: Number of nodes of each graph.
-        degree: Degree of every node, at least 3; `num_nodes * degree` must be even.
-        seed: Seed of the random graphs.
-
-    Raises:
-        OptionError: If 30 graphs were sampled and all of them are isomorphic.
+    `degree` must be at least 3. After 30 isomorphic samples, `OptionError` is raised.
     """
     check_count("degree", degree, least=3)
     found: list[Graph] = []
@@ -174,9 +143,8 @@ SEPARATING = (
     "01 02 03 04 15 25 36 46 57 67 78 79 8a 8b 9c 9d ae be ce de",
     "03 04 05 06 13 14 17 18 25 26 27 28",
 )
-"""The base graphs of `separating_pair`, each as a list of edges; nodes are hexadecimal
-digits. For each pair, one subgraph WL test distinguishes it, and another one does not.
-"""
+"""Base graphs of `separating_pair`: edges between hexadecimal nodes. For each pair, one
+subgraph WL test distinguishes its graphs, and another does not."""
 
 
 def separating_pair(edges: str) -> tuple[Graph, Graph]:
@@ -186,8 +154,7 @@ def separating_pair(edges: str) -> tuple[Graph, Graph]:
 
 
 Groups = list[list[Graph]]
-"""A family of graphs, in groups. The graphs of a group are not isomorphic; only graphs
-of the same group are compared."""
+"""A family of graphs, in groups; only graphs of the same group are compared."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
 """The number of nodes and the degree, for each pair of random regular graphs."""
@@ -215,8 +182,7 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "separating": lambda: [list(separating_pair(edges)) for edges in SEPARATING],
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""Maps a family of graphs to the function that builds it. The docstrings of the graph
-generators say which tests distinguish the graphs."""
+"""Maps the name of a family of graphs to the function that builds its groups."""
 
 
 def family(name: str) -> Groups:
@@ -230,11 +196,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs of graphs of the same group.
-
-    Returns the number of all these pairs, and the number of pairs with two different
-    `classes`. These are given for the graphs of all groups, one group after the other.
-    """
+    """Count pairs of graphs in the same group: all, and those of unlike `classes`."""
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

@@ -25,11 +25,10 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 
 @dataclass(frozen=True, eq=False)
 class GraphUnion:
-    """A disjoint union of graphs with coloured nodes and coloured pairs of nodes.
+    """A disjoint union of graphs with coloured nodes and pairs, the input of WL tests.
 
-    It is the input of all Weisfeiler-Leman (WL) tests. Colours are numbers that can be
-    compared across the graphs of a union: equal labels have equal colours. An arc is a
-    directed edge. All tensors are on one device; every axis may be empty.
+    Colours are numbers, equal for equal labels in all graphs of the union. An arc is a
+    directed edge. Every axis may be empty.
     """
 
     num_graphs: int
@@ -39,11 +38,9 @@ class GraphUnion:
     node_color: Tensor
     """[n]: the initial colour of each node."""
     edge_index: Tensor
-    """[2, e]: all ordered pairs (u, v) with an arc u -> v or v -> u, without
-    duplicates. So the pair (v, u) is included whenever (u, v) is."""
+    """[2, e]: all pairs (u, v) with an arc u -> v or v -> u, once in each order."""
     edge_color: Tensor
-    """[e]: the colour of each pair (u, v). It encodes the labels of all arcs u -> v and
-    of all arcs v -> u, and thereby their direction and number."""
+    """[e]: the colour of each pair, from the labels of all arcs u -> v and v -> u."""
     forward: Tensor
     """[e], bool: whether there is an arc u -> v. If False, all arcs are v -> u."""
 
@@ -77,11 +74,7 @@ class GraphUnion:
 
 
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
-    """List the nodes (or edges) of the selected graphs, graph by graph.
-
-    `home` is the graph of each node, sorted. Returns for each listed node its index,
-    and the position of its graph in `graphs`.
-    """
+    """List the nodes (or edges) of selected graphs, and their position in `graphs`."""
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
     return entry, place
@@ -115,7 +108,7 @@ def union_of_arcs(
 
 Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes | Path
 """A networkx graph, PyG data, `(edge_index, num_nodes)`, a graph6 string, or the path
-of a file with one graph. A string with a dot or slash is a path, never graph6."""
+of a file with one graph. A string with a dot or slash is a path."""
 
 
 class LabeledGraph(NamedTuple):
@@ -129,10 +122,7 @@ class LabeledGraph(NamedTuple):
 
 
 def graphs_of(rows: GraphRows) -> list[Data]:
-    """Return the graphs of a file. Leave out `x` if it is one column of zeros.
-
-    The reader of npz files adds such an `x` to graphs without features.
-    """
+    """Return the graphs of a file; drop `x` if it is the zeros of the npz reader."""
     graphs = []
     for graph in rows.store:
         x = graph.x
@@ -144,7 +134,7 @@ def graphs_of(rows: GraphRows) -> list[Data]:
 
 
 def loaded(graph: Graph) -> Graph:
-    """Return the graph. If it is given as a path, read it from this file."""
+    """Return the graph; read it first if it is a path."""
     if isinstance(graph, str) and ("." in graph or "/" in graph):
         graph = Path(graph)
     if not isinstance(graph, Path):
@@ -160,11 +150,7 @@ def loaded(graph: Graph) -> Graph:
 
 
 def read_graph(graph: Graph) -> LabeledGraph:
-    """Convert one graph of any supported type to a `LabeledGraph`.
-
-    Labels are the attribute `label` of networkx nodes and edges, or the rows of `x` and
-    `edge_attr` of PyG data.
-    """
+    """Convert a graph with its labels: networkx's `label`, PyG's `x`, `edge_attr`."""
     graph = loaded(graph)
     if isinstance(graph, nx.Graph):
         return _from_networkx(graph)
@@ -231,10 +217,9 @@ def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
 def read_union(
     graphs: Iterable[Graph], labels: bool = True, undirected: bool | None = None
 ) -> GraphUnion:
-    """Convert graphs of any types to one union.
+    """Convert graphs of any types to one union; see `Options` for the arguments.
 
-    `labels` and `undirected` are options of `Options`. A warning points to the code two
-    calls above the caller, which must be the user's code.
+    Warnings point to the code two calls above, which must be the user's code.
     """
     graphs = [loaded(graph) for graph in graphs]
     read = [read_graph(graph) for graph in graphs]
@@ -268,10 +253,7 @@ def read_union(
 
 
 def _one_way(union: GraphUnion) -> list[int]:
-    """Return the graphs with edges, but without reverse edges.
-
-    Self loops do not count as edges.
-    """
+    """Return graphs with edges but no reverse edges; self loops do not count."""
     arcs = union.edge_index[:, union.forward]
     arcs = arcs[:, arcs[0] != arcs[1]]
     home, there = union.graph[arcs[0]], has_reverse(arcs, union.num_nodes)
@@ -283,10 +265,7 @@ def _one_way(union: GraphUnion) -> list[int]:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Number the distinct labels 1, 2, ..., and write the numbers to `out`.
-
-    The label None gets the number 0. `counts` is the number of labels of each graph.
-    """
+    """Write numbers 1, 2, ... of distinct labels to `out`; the label None gets 0."""
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
     for index, given in enumerate(labels):

@@ -1,8 +1,7 @@
 """Intern tuples and multisets: replace each of them by its rank, an integer.
 
-A colour is the rank of a tuple in the sorted list of all distinct tuples of one call.
-Nothing is hashed, so there are no collisions, and colours do not depend on how nodes
-are numbered. All functions take and return int64 tensors of numbers >= 0.
+The rank is the position in the sorted list of all distinct tuples. So there are no hash
+collisions, and ranks do not depend on node order. Tensors are int64, not negative.
 """
 
 import torch
@@ -45,11 +44,10 @@ def rank_rows(*columns: Tensor) -> Tensor:
 
 
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
-    """Replace each multiset of values by a rank; only equal multisets get equal ranks.
+    """Replace each multiset by a rank; only equal multisets get equal ranks.
 
-    Entry i belongs to multiset `row[i]` and has `value[i]`. Each multiset is written as
-    a sorted list of (value, count) items. Then every two adjacent items are replaced by
-    the rank of the pair, which halves the lists, until each has one item.
+    Entry i belongs to multiset `row[i]` and has `value[i]`. A multiset becomes a sorted
+    list of (value, count) items; adjacent items are merged until one is left.
     """
     if not row.numel():
         return torch.zeros(num_rows, dtype=torch.long, device=row.device)
@@ -67,10 +65,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge equal entries of a multiset into one item.
-
-    Returns the multiset of each item, and the item, a number for (value, count).
-    """
+    """Merge equal entries into items (value, count); return the multisets and items."""
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value
@@ -85,10 +80,7 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace every two adjacent items of each list by one item.
-
-    Returns the multiset of each item, and the item. `place` is its place in the list.
-    """
+    """Merge adjacent items of each list into one; return the multisets and items."""
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)
     paired = place.index_select(0, after) % 2 == 1

@@ -12,10 +12,9 @@ from gnnak.wl.refinement import color_refinement, stable
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Run 1-WL on each graph.
+    """Return graphs with stable 1-WL colours, and a number per graph, [g].
 
-    Returns the graphs with their stable colours, and a number per graph, [g]. Graphs
-    have equal numbers iff 1-WL does not distinguish them.
+    Two numbers are equal iff 1-WL does not distinguish the graphs.
     """
     coloring = stable(color_refinement(union))
     return replace(union, node_color=coloring.color), coloring.fingerprints(
@@ -24,10 +23,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask of nodes, [n].
-
-    In each graph, it marks the nodes of the lowest colour that several nodes have.
-    """
+    """Mark the nodes of each graph's lowest colour that several nodes have, [n]."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -54,12 +50,12 @@ def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 SEARCH_LIMIT = 100_000
-"""The backtracking search for one pair of graphs runs 1-WL on at most this many nodes,
-counted in all runs together."""
+"""The backtracking search for one pair of graphs runs 1-WL on at most this many nodes
+in total."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""`_unfold` makes copies with at most this many nodes: of all graphs together, and of
-one graph. Beyond a limit, the remaining graphs are compared pair by pair."""
+"""Largest number of nodes of the copies in `_unfold`, in total and for one graph; the
+remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
@@ -73,11 +69,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Return for every graph the index of a graph that is isomorphic to it, [g].
-
-    This function does not search for isomorphisms, so isomorphic graphs may get
-    different indices.
-    """
+    """Return the index of an isomorphic graph for each graph, [g], without a search."""
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
     return _join(colored, own, kind, kind, own)
@@ -86,8 +78,7 @@ def representatives(union: GraphUnion) -> Tensor:
 def pointed_classes(union: GraphUnion) -> Tensor:
     """Return the class of each node, [n].
 
-    Two nodes are in the same class if and only if an isomorphism of their graphs maps
-    one to the other.
+    Two nodes are in one class iff an isomorphism of their graphs maps one to the other.
     """
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
@@ -116,9 +107,8 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find isomorphic graphs without a search, by giving single nodes unique colours.
 
-    Returns three tensors, [g]: a number per graph, which differs only between graphs
-    that are not isomorphic; the first graph known to be isomorphic to each graph;
-    whether a search must still compare the graph with others of the same number.
+    Returns three tensors, [g]: a number that differs only for graphs that are not
+    isomorphic, the first graph known to be isomorphic, and whether a search is needed.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
@@ -146,11 +136,10 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Return `same_as` with further graphs that turn out to be isomorphic.
+    """Update `same_as`, the first graph known to be isomorphic to each graph, [g].
 
-    `same_as` is the first graph known to be isomorphic to each original graph. Graph i
-    of `union` is a recoloured copy of the original graph `owner[i]`, with the 1-WL
-    result `fingerprint[i]`. Original graphs with different `kind` are not isomorphic.
+    Graph i of `union` is a recoloured copy of graph `owner[i]`, with the 1-WL result
+    `fingerprint[i]`. Graphs with different `kind` are not isomorphic.
     """
     if not owner.numel():
         return same_as
@@ -174,7 +163,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of copies: of each graph, those with its rarest 1-WL result."""
+    """Return a mask of copies: of each graph, those with the rarest 1-WL result."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)

@@ -18,8 +18,7 @@ Result = TypeVar("Result")
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
-"""The families that `gnnak wl lab` uses by default: all except the two largest, which
-take minutes with the test 2-FWL."""
+"""Default families of `gnnak wl lab`; 2-FWL takes minutes on the two other families."""
 
 
 _PLUS = {"d2c": True, "centroid": True, "context": True}
@@ -47,8 +46,8 @@ class LabResult:
 
     family: str
     contender: str
-    """A test with its options; or the name of a network with `random` or `trained`, for
-    its weights, or with `bound`, for the test that bounds the network."""
+    """A WL test with options, or a network with `random` or `trained` weights, or with
+    `bound` for the test that bounds the network."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
@@ -64,10 +63,7 @@ class LabResult:
 
 
 def timed(run: Callable[[], Result]) -> tuple[Result | None, float, str]:
-    """Call `run`; return its result, its run time in seconds, and an error text.
-
-    If `run` raises `GraphError`, the result is None. If not, the error text is empty.
-    """
+    """Return `run()` (None on `GraphError`), its time in seconds, and an error text."""
     start = perf_counter()
     try:
         found = run()

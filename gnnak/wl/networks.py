@@ -22,14 +22,12 @@ from gnnak.wl.families import Groups, family, pairs_apart
 from gnnak.wl.lab import LabResult, timed
 
 TOLERANCE = 1e-9
-"""Relative difference above which two float64 embeddings count as different. It is far
-above rounding errors (about 1e-13), and far below the differences between graphs that
-the network can distinguish."""
+"""Relative difference above which float64 embeddings count as different. Rounding
+errors are about 1e-13, and real differences are far larger."""
 
 
 Embedder = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A function that maps a batch of g graphs, with the arguments `x` (node features, [n],
-all 0), `edge_index` and `batch`, to float64 embeddings, [g, c]."""
+"""Maps `x` (zeros, [n]), `edge_index` and `batch` to float64 embeddings, [g, c]."""
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
@@ -54,10 +52,10 @@ def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> in
 
 
 def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
-    r"""Train a network, in place, to give different graphs different embeddings.
+    r"""Train a network in place to give different graphs different embeddings $h$.
 
-    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs, with
-    embeddings $h$ scaled to a mean absolute value of 1.
+    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over pairs, for $h$
+    scaled to mean absolute value 1.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for _ in range(steps):
@@ -74,14 +72,14 @@ LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""
 DEGREES = (0, 1, 1, 1, 1)
-"""The histogram of in-degrees for the base GNN PNA; it only scales messages."""
+"""Histogram of in-degrees for the base GNN PNA, where it only scales messages."""
 
 
 class PlainEmbedder(nn.Module):
     """A network without its head, with random float64 weights, in evaluation mode.
 
-    Subgraph GNNs other than GNN-AK pool by sums, because a mean loses the number of
-    nodes; Nested GNN encodes distances instead of resistances.
+    Subgraph GNNs besides GNN-AK pool by sums, since a mean loses the number of nodes;
+    Nested GNN encodes distances instead of resistances.
     """
 
     def __init__(
@@ -129,11 +127,10 @@ def run_networks(
     steps: int = 5,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every network, and the WL test that bounds its power, on every family.
+    """Run networks and the WL tests that bound them; yield three results per family.
 
-    For each network and family, yields three results: of the test, of the network
-    with random weights, and of the network after `steps` steps of `push_apart`. If a
-    network cannot be built, `OptionError` is raised before any result.
+    The results are of the test, of random weights, and of weights after `steps` steps
+    of `push_apart`. `OptionError` is raised before any result.
     """
     names = list(names)
     for name in names:

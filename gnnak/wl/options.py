@@ -1,8 +1,7 @@
 """Names and options of the Weisfeiler-Leman (WL) tests.
 
-HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colour. In
-`subgraph-1-wl*`, HASH is the result of 1-WL on the egonet. In `subgraph-1-wl`, the user
-chooses the HASH. `gnnak.wl.pair_tests` defines the subgraph WL tests, such as `swl`.
+The paper's HASH maps an egonet to a colour: by 1-WL in `subgraph-1-wl*`, and as the
+user chooses in `subgraph-1-wl`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,9 +17,8 @@ TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl", *PAIR
 """The names of all Weisfeiler-Leman (WL) tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
-"""Values of the option `hash`: how `subgraph-1-wl` maps an egonet to a colour (HASH in
-the paper). `exact` is the isomorphism class of the egonet; the others are WL tests,
-whose result on the egonet is the colour."""
+"""Values of `hash`: `subgraph-1-wl` maps an egonet to its isomorphism class (`exact`)
+or to the result of a WL test."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,11 @@ class Options:
     context: bool = False
     """Whether a node's new colour includes its colours in all egonets with the node."""
     readout: str = "vs"
-    """How `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root, node). `vs`
-    pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
-    node in all subgraphs, then the nodes."""
+    """How `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root, node): `vs`
+    first pools each subgraph, `sv` first pools each node over all subgraphs."""
     undirected: bool | None = None
-    """If True, missing reverse edges are added. If False or None, edges are directed.
-    Only None causes a warning about tensors and PyG data without reverse edges."""
+    """If True, missing reverse edges are added. If False, edges are directed. None is
+    like False, with a warning about tensors and PyG data without reverse edges."""
     labels: bool = True
     """Whether node and edge labels are initial colours. If False, they are ignored."""
     max_memory: float = 8.0

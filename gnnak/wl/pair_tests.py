@@ -2,9 +2,9 @@ r"""Subgraph Weisfeiler-Leman tests: refine colours of pairs (root u, node v).
 
 The tests are those of Zhang et al., "A Complete Expressiveness Hierarchy for Subgraph
 GNNs via Subgraph Weisfeiler-Lehman Tests" (2023). The colour $c(u, v)$ belongs to node
-$v$ in the subgraph $S_u$ rooted at $u$; the subgraph is an egonet or the whole graph of
-$u$. Initially, $c(u, v)$ is the colour of node $v$, together with the mark $[u = v]$
-if roots are marked. One round replaces $c(u, v)$ by the tuple of $c(u, v)$ and:
+$v$ in the subgraph $S_u$ rooted at $u$, an egonet or the whole graph. Initially, it is
+the colour of node $v$, with the mark $[u = v]$ if roots are marked. One round replaces
+$c(u, v)$ by the tuple of $c(u, v)$ and:
 
 | test | what one round collects for the pair $(u, v)$ |
 |---|---|
@@ -16,12 +16,11 @@ if roots are marked. One round replaces $c(u, v)$ by the tuple of $c(u, v)$ and:
 | SLFWL(2) | the multiset of LFWL(2), but over $w \in N(u) \cup N(v)$ |
 
 Here $\{\}$ is a multiset, $N$ are the neighbours, and $e$ is the colour of an edge.
-Entries are left out if they need a pair that does not exist: $(u, w)$ with
-$w \notin S_u$, or $(w, v)$ with $v \notin S_w$.
+Entries are left out if they need a pair that does not exist, such as $(u, w)$ with $w
+\notin S_u$.
 
-The first four tests compare graphs by one of two readouts. `vs` collects
-$s_u = \{c(u, v)\}_v$ for each subgraph, then the multiset of all $s_u$. `sv` collects
-$s_v = \{c(u, v)\}_u$ for each node, then the multiset of all $s_v$. LFWL(2) and
+The first four tests compare graphs by a readout: `vs` by the multiset of all $s_u =
+\{c(u, v)\}_v$, and `sv` by the multiset of all $s_v = \{c(u, v)\}_u$. LFWL(2) and
 SLFWL(2) compare the multisets of the colours of all pairs.
 """
 
@@ -53,7 +52,7 @@ class Pairs(NamedTuple):
     own: Tensor
     """[n]: the index of the pair (v, v), for each node v."""
     key: Tensor
-    """[pairs]: the number u * n + v of each pair (u, v), in ascending order."""
+    """[pairs]: `u * n + v` of each pair (u, v), in ascending order."""
 
     @staticmethod
     def of(union: GraphUnion, num_hops: int | None) -> "Pairs":
@@ -80,17 +79,13 @@ class Steps(NamedTuple):
     target: Tensor
     """[entries]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
-    """[entries]: a number for the colours of the edges that the entry includes."""
+    """[entries]: a number for the colours of the entry's edges."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [entries]: the indices of the pairs whose colours the entry
-    includes."""
+    """One or two tensors [entries]: the pairs whose colours the entry includes."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find, for each pair (u, v), the pairs (u, w) for all neighbours w of v.
-
-    If `across`, find the pairs (w, v) for all neighbours w of u instead.
-    """
+    """Find (u, w) for neighbours w of v or, if `across`, (w, v) for neighbours of u."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]
@@ -102,10 +97,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find, for each (u, v), the pairs (u, w) and (w, v) for all neighbours w of v.
-
-    If `both`, w may also be a neighbour of u. Labels encode the edges u-w and w-v.
-    """
+    """Find the pairs (u, w) and (w, v) for neighbours w of v or, if `both`, of u."""
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)
@@ -147,8 +139,8 @@ class PairTest(NamedTuple):
     context: bool = False
     """Whether the new colour of (u, v) includes the colours of (w, v), for all w."""
     pooled_at_once: bool = False
-    """Whether graphs are compared by the multiset of the colours of all their pairs,
-    instead of one of `READOUTS`."""
+    """Whether graphs are compared by the multiset of all pairs' colours, without a
+    readout."""
 
 
 PAIR_TESTS: dict[str, PairTest] = {
@@ -204,7 +196,7 @@ def _collect(color: Tensor, steps: Steps) -> Tensor:
 def _pooled(
     union: GraphUnion, pairs: Pairs, color: Tensor, readout: str | None
 ) -> Coloring:
-    """Pool the colours of pairs by a readout. If it is None, do not pool them."""
+    """Pool the colours of pairs by a readout, unless it is None."""
     if readout is None:
         entries = torch.stack([pairs.root, pairs.node], dim=1)
         return Coloring(color, pairs.graph, pairs.own, entries)

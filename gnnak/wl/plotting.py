@@ -20,12 +20,7 @@ MAX_NODES = 500
 
 
 def plot_explanation(explanation: Explanation) -> Figure:
-    """Plot both graphs side by side; nodes have their final colours in the WL test.
-
-    Equal final colours are plotted in the same colour, also across the two graphs; the
-    number of the final colour is written into each node. The layout has a fixed seed,
-    so the same graphs give the same plot.
-    """
+    """Plot both graphs side by side; node colours and numbers are final WL colours."""
     figure = Figure(figsize=(10, 5.4), layout="constrained")
     used = sorted({c for colors in explanation.node_colors for c in colors})
     shade = {color: index for index, color in enumerate(used)}

@@ -36,9 +36,8 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
     $$c^{(t+1)}_v = \left(c^{(t)}_v, \{ (e_{uv}, c^{(t)}_u) : u \in N(v) \}\right)$$
 
-    where $c^{(t)}_v$ is the colour of node $v$ in round $t$, and the pair colour
-    $e_{uv}$ encodes edge labels and direction. Round 0 is the initial colouring; a
-    round that splits no colour is not yielded.
+    The pair colour $e_{uv}$ encodes edge labels and direction. Round 0 has the initial
+    colours; a round that splits no colour is not yielded.
     """
     items = torch.arange(union.num_nodes)
     color = rank(union.node_color)
@@ -51,10 +50,7 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return for each node a number for the multiset of its neighbours, [n].
-
-    The multiset has an entry (edge colour, colour) for each neighbour.
-    """
+    """Return a number for the multiset of (edge colour, colour) of neighbours, [n]."""
     # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index
@@ -74,7 +70,7 @@ class TupleBlocks(NamedTuple):
 
     k: int
     blocks: list[tuple[Tensor, int]]
-    """For each block, the indices of its graphs, and n, the number of nodes of each."""
+    """For each block, the indices of its graphs, and their number of nodes n."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
@@ -128,10 +124,7 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return the colours of all pairs of nodes of `graphs`, [graphs, n, n].
-
-    A pair without an edge has colour 0. The colour of (v, v) encodes the colour of v.
-    """
+    """Return the colours of node pairs, [graphs, n, n]; 0 for pairs without an edge."""
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
     place[graphs] = torch.arange(len(graphs))
@@ -154,9 +147,8 @@ def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \{ c^{(t)}_{v[1 \leftarrow u]} \}_u, \dots,
     \{ c^{(t)}_{v[k \leftarrow u]} \}_u \right)$$
 
-    Here $v$ is a k-tuple and $v[i \leftarrow u]$ is $v$ with its i-th entry replaced by
-    node $u$. In round 0, the colour of a tuple encodes the colours of its nodes and of
-    all pairs of these nodes.
+    The tuple $v[i \leftarrow u]$ is $v$ with node $u$ as its i-th entry. In round 0,
+    the colour of a tuple encodes the colours of its nodes and of all pairs of them.
     """
     return _refine(union, k, _oblivious)
 
@@ -173,10 +165,7 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 def _refine(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine the colours of k-tuples until they are stable; yield all colourings.
-
-    `update` returns what one round adds to the colours.
-    """
+    """Refine colours of k-tuples until stable; `update` returns what a round adds."""
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
@@ -205,7 +194,7 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Number the multisets along the last axis, with the same numbers in all tables."""
+    """Number the multisets along the last axis; equal multisets get equal numbers."""
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
     width = widths.repeat_interleave(torch.tensor(heights))
@@ -241,5 +230,5 @@ REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "2-fwl": lambda union: folklore_refinement(union, 2),
     "3-fwl": lambda union: folklore_refinement(union, 3),
 }
-"""Maps each WL test without subgraphs to a function that yields the colouring of every
-round. Subgraph-1-WL can use each of these tests as its HASH."""
+"""Maps WL tests without subgraphs to functions that yield all colourings. Each test can
+be the HASH of Subgraph-1-WL."""

@@ -1,7 +1,4 @@
-"""Subgraph-1-WL: a node's new colour is computed from the egonet rooted at the node.
-
-HASH is the function that maps an egonet, with coloured nodes, to a colour.
-"""
+"""Subgraph-1-WL: the function HASH maps each node's coloured egonet to a new colour."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,13 +21,11 @@ def subgraph_refinement(union: GraphUnion, options: Options) -> Iterator[Colorin
 
     $$c^{(t+1)}_v = \left(c^{(t)}_v, \mathrm{HASH}(G^{(t)}[N_k(v)])\right)$$
 
-    where $G^{(t)}[N_k(v)]$ is the k-hop egonet of node $v$ with the colours of round
-    $t$. HASH is "exact" (isomorphism of coloured graphs) or a test in `REFINEMENTS`.
+    $G^{(t)}[N_k(v)]$ is the k-hop egonet of node $v$ with the colours of round $t$.
+    HASH is "exact" (isomorphism) or a test in `REFINEMENTS`.
 
-    Difference from the paper: the new colour includes the old colour $c^{(t)}_v$, not
-    only the HASH. On unlabelled graphs this changes nothing. On labelled graphs, it
-    makes the colours of each round finer than those of the round before, so that it is
-    enough to compare the colours of the last round.
+    Difference from the paper: the new colour includes the old colour. So on labelled
+    graphs, too, colours get finer in each round, and only the last round is compared.
     """
     assert options.num_hops is not None
     items, num_hops = torch.arange(union.num_nodes), options.num_hops
@@ -55,7 +50,7 @@ def subgraph_refinement(union: GraphUnion, options: Options) -> Iterator[Colorin
 def egonet_union(
     union: GraphUnion, num_hops: int, roots: Tensor
 ) -> tuple[RootedSubgraphs, GraphUnion]:
-    """Extract the egonets of `roots`, [s]. Also return them as a union of s graphs."""
+    """Return the egonets of `roots`, [s], and their union as s graphs."""
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
     if bool(union.forward.all()):
@@ -75,21 +70,14 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Copy one value per egonet to the nodes, [n].
-
-    A root gets the value of its egonet plus 1. Other nodes get 0.
-    """
+    """Copy one value per egonet, plus 1, to its root, [n]; other nodes get 0."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
 
 
 def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
-    """Return the mark that the initial colour of each node copy includes, [m].
-
-    Depending on the options, it is the distance to the root (D2C), or it is 1 at the
-    root and 0 at other nodes, or it is always 0.
-    """
+    """Return the marks that `options` adds to initial colours, [m]: D2C, root or 0."""
     mark = torch.zeros_like(subs.node)
     if options.d2c:
         return mark + subs.hop
@@ -100,7 +88,7 @@ def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
 
 
 def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[Tensor]:
-    """Return what a round adds to the colours of the roots: a list of tensors, [s]."""
+    """Return what a round adds to the colours of the roots, a list of [s]."""
     if options.hash == "exact":
         columns = [isomorphism_classes(inside)]
         if options.context:

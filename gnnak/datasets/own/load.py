@@ -1,8 +1,4 @@
-"""Load the user's own data as a `Dataset`: graphs, features, targets and splits.
-
-Every categorical feature gets one additional category, "other", for values of new
-graphs that do not occur in training.
-"""
+"""Load own data as a `Dataset`; categorical features get one more category, "other"."""
 
 from __future__ import annotations
 
@@ -53,18 +49,13 @@ from gnnak.graphs.readers.table import read_table
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
-"""A split, [g], and folds, [folds, g]. One of the two is None."""
+"""A split, [g], and folds, [folds, g]; one of the two is None."""
 
 
 def choose_split(
     own: OwnData, rows: GraphRows, given: Any, classes: Tensor | None, seed: int
 ) -> Parts:
-    """Split own data into training, validation and test graphs, or into folds.
-
-    `given` has the part of each row or graph (0 train, 1 validation, 2 test); it is
-    None if the user gives no parts. If `classes`, [g], is given, random parts have
-    equal shares of each class.
-    """
+    """Split graphs by the user's parts `given` or, if None, as `own.split` says."""
     if len(rows) < 3:
         bad = len(rows.bad)
         why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
@@ -123,7 +114,7 @@ class OwnDataset(NamedTuple):
 
     dataset: Dataset
     own: OwnData
-    """The user's options, with the task, metric and targets that were found."""
+    """The user's options, with the task, metric and targets that the data imply."""
     bad: tuple[str, ...]
     """The rows that were left out, with the reasons, such as "row 7: logp is empty"."""
 
@@ -142,8 +133,8 @@ def load_own(
             `own.split` decides.
 
     Raises:
-        FileFormatError: If a file is missing or damaged, or has bad rows that
-            `own.skip_bad` does not allow.
+        FileFormatError: If a file is missing or damaged, or has bad rows although
+            `own.skip_bad` is False.
         GraphError: If graphs or targets are malformed.
         OptionError: If a column does not exist, or an option does not fit the data.
     """
@@ -202,21 +193,14 @@ def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
 
 
 def data_name(path: str | None) -> str:
-    """Return a name for the data: the name of the file, or `graphs` without a file.
-
-    >>> data_name("data/molecules.csv"), data_name("data/molecules.csv.gz")
-    ('molecules', 'molecules')
-    """
+    """Return a name for the data: the file's name without suffixes, or `graphs`."""
     return "graphs" if path is None else format_stem(Path(path)) or "graphs"
 
 
 def _read(
     own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    """Return the graphs, the targets, messages about left-out rows, and the split.
-
-    The split is None if neither the user nor the files give one.
-    """
+    """Return graphs, targets, messages about left-out rows, and the split or None."""
     if own.uses_files:
         (found, split), y = _joined(own), None
     else:
@@ -230,10 +214,7 @@ def _read(
 
 
 def _check_files(files: list[str]) -> None:
-    """Raise `OptionError` if the test file is also used for training or validation.
-
-    Warn if training and validation use the same file.
-    """
+    """Raise an error if the test file is also used for training or validation."""
     train, validation, *test = (Path(file).resolve() for file in files)
     if test and test[0] in (train, validation):
         name = "training" if test[0] == train else "validation"
@@ -297,18 +278,11 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read graphs and targets to score a trained network on them.
+    """Read graphs and targets to score a network that was trained on data like `info`.
 
-    `info` describes the data that the network was trained on, and `fold` is the number
-    of the split in training, if one graph has several splits. If `own` names no
-    targets, the columns or attributes with the names of the network's targets are read.
-    Columns with other names are matched with the remaining targets by position. A
-    target without a column is unknown.
-
-    Returns the graphs, the targets and the name of the scored part. The last is "test"
-    if the data are one graph with test nodes, and else None. In one graph, the field
-    `bad` of the targets has all nodes without a known target, and all nodes outside the
-    scored part.
+    Also return the scored part: "test" for one graph with test nodes, else None. In one
+    graph, `bad` of the targets has all nodes outside the scored part or without a
+    target.
     """
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
@@ -346,11 +320,7 @@ def load_labelled(
 def _matched(
     columns: list[Column], info: DatasetInfo, source: str, may_have_more: bool
 ) -> list[Column]:
-    """Return one column for each target of the network, in the order of the targets.
-
-    If `may_have_more` and each target has a column of the same name, all other columns
-    are left out.
-    """
+    """Return one column for each target of the network: by name, else by position."""
     given, names = dict(columns), [name for name, _ in columns]
     wanted = info.targets
     others = [name for name in names if name not in wanted]
@@ -398,7 +368,6 @@ def _rows(
 
 
 def _check_finite(rows: GraphRows) -> None:
-    """Raise `GraphError` if a feature of a node or an edge is not a finite number."""
     store = rows.store
     for key, ptr in (("x", store.node_ptr), ("edge_attr", store.edge_ptr)):
         values = getattr(store, key)
@@ -417,11 +386,7 @@ def _check_finite(rows: GraphRows) -> None:
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
-    """Return the types and sizes of node features and of edge features.
-
-    If `featurizer` is None, they are derived from the store, and categorical features
-    get one more category, "other".
-    """
+    """Describe the features that a featurizer gives or, if it is None, a store has."""
     if featurizer is not None:
         kind = molecules.FEATURIZERS[featurizer]
         return kind.nodes, kind.edges
@@ -432,11 +397,7 @@ def describe_features(
 def fit_features(
     key: str, values: Tensor | None, wanted: Features | None
 ) -> Tensor | None:
-    """Convert the features of new graphs, [rows, c] or [rows], for a trained network.
-
-    Categories that the network does not know become the last category, "other".
-    Integers become floats if the network was trained on floats.
-    """
+    """Convert features of new graphs; unknown categories become the last, "other"."""
     if wanted is None or values is None:
         if wanted is not None:
             raise lacks_attribute("node" if key == "x" else "edge", key)

@@ -45,16 +45,13 @@ from gnnak.typing import check_known
 
 
 class Featurizer(NamedTuple):
-    """One way to convert molecules to graphs."""
-
     convert: Callable[[Sequence[Any]], GraphStore]
     """Converts rdkit molecules to graphs."""
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on one of gnnak's data sets sets the embeddings of categories
-    that do not occur in the training graphs. Training on the user's data always sets
-    them. Scores on ZINC do not depend on it: its test graphs have no such category."""
+    """Whether training on gnnak's own data sets also sets the embeddings of categories
+    that no training graph has. Training on the user's data always sets them."""
 
 
 FEATURIZERS = {
@@ -74,7 +71,7 @@ FEATURIZERS = {
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the name of the featurizer that gives a data set's features, or None."""
+    """Return the name of the featurizer that computes a data set's features."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.
@@ -84,7 +81,6 @@ def find_featurizer(info: DatasetInfo) -> str | None:
 
 
 def need_featurizer(info: DatasetInfo) -> str:
-    """Return `find_featurizer(info)`, or raise `OptionError` if there is none."""
     found = find_featurizer(info)
     if found is None:
         told = f"this network was trained on {info.name} with other features than those"
@@ -129,11 +125,7 @@ MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
 
 
 def molecule_files(path: FilePath) -> list[Path]:
-    """Return `path` if it is a table or `.smi` file, or the files of a folder of these.
-
-    For other files and folders, the list is empty. In a folder, marks of Spark, such as
-    `_SUCCESS`, are ignored.
-    """
+    """Return tables and `.smi` files: `path` itself, or those in the folder `path`."""
     where = Path(path)
     files = [where]
     if where.is_dir():
@@ -149,11 +141,9 @@ def molecule_chunks(
     featurizer: str = "ogb",
     skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield the molecules of a file or folder in chunks of `size` rows.
+    """Yield the molecules of a file or folder in chunks of `size` rows of one file.
 
-    A chunk has rows of one file. In `bad`, rows are counted over all files; in
-    `position`, from 0 in each chunk. The first `skip` rows, which must be whole chunks,
-    are left out.
+    In `bad`, rows are counted over all files; in `position`, from 0 in each chunk.
     """
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)
@@ -183,10 +173,7 @@ def molecule_chunks(
 
 
 def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], Any]:
-    """Return the columns of the first file, and the pyarrow schema of all, or None.
-
-    Raise an error if a file has no column with SMILES strings, or other columns.
-    """
+    """Check that all files have the same columns; return columns and Parquet schema."""
     headers, schemas = [], []
     for file in files:
         with _open(file) as table:
@@ -209,10 +196,7 @@ def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], An
 
 @contextmanager
 def _open(path: Path) -> Iterator[OpenTable]:
-    """Context manager: open a table, or a `.smi` file as a table without names.
-
-    A line of a `.smi` file is a SMILES string; further words are ignored.
-    """
+    """Context manager: open a table, or a `.smi` file as a table without names."""
     if format_suffix(path) != ".smi":
         with open_table(path) as table:
             yield table
@@ -258,7 +242,7 @@ def molecule_table(
     limit: int | None = None,
     featurizer: str = "ogb",
 ) -> GraphRows:
-    """Read whole files of molecules, or their first `limit` rows."""
+    """Read all molecules of a file or folder, or the first `limit` rows."""
     parts, first, size = [], 0, min(CHUNK, limit or CHUNK)
     for part in molecule_chunks(path, smiles, size, featurizer):
         bad = [BadRow(row.number - first, row.reason) for row in part.bad]

@@ -46,10 +46,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def target_names(y: Any) -> tuple[str, ...]:
-    """Return the names of the columns of `y`.
-
-    The tuple is empty if the names are not texts, or if a name occurs twice.
-    """
+    """Return the column names of `y`, or () if one is not a text or occurs twice."""
     names = (getattr(y, "name", None),) if is_series(y) else ()
     names = tuple(y.columns) if is_frame(y) else names
     texts = tuple(name for name in names if isinstance(name, str) and name)
@@ -57,7 +54,7 @@ def target_names(y: Any) -> tuple[str, ...]:
 
 
 def refuse_frame(frame: Any) -> None:
-    """Raise `GraphError`, because the user gave a data frame instead of graphs."""
+    """Raise `GraphError` for a data frame that was given instead of graphs."""
     names = list(map(str, frame.columns))
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
@@ -79,7 +76,7 @@ def store_of(batch: GraphBatch) -> GraphStore:
 
 
 def as_items(data: Any) -> list[Any]:
-    """Convert graphs of any supported type to a list; for one graph, of length 1."""
+    """Convert graphs of any supported type, or a single graph, to a list."""
     if is_frame(data):
         refuse_frame(data)
     if is_series(data):
@@ -116,7 +113,7 @@ PHRASES = {
     "in store 0": "in the first graph",
     "in store 1": "in this one",
 }
-"""Phrases in error messages about one graph, and what the user reads instead."""
+"""Maps phrases in error messages about one graph to phrases that users understand."""
 Names = tuple[str, ...]
 Convert = Callable[[Sequence[Any]], GraphStore]
 """Converts graphs of another library to a store; raises an error for a bad graph."""
@@ -129,14 +126,9 @@ def graphs_in_list(
     trained: bool = False,
     source: str = "the list of graphs",
 ) -> GraphRows:
-    """Convert a list of PyG `Data` or of networkx graphs, one graph per row.
+    """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows.
 
-    Malformed graphs become bad rows, and so do graphs whose features differ from those
-    of the first well-formed graph. `node_attr` and `edge_attr` name the attributes that
-    become features. `trained` says whether these are the names that a trained model
-    needs, and not the user's choice. Without names, `x` and `edge_attr` are used. In
-    networkx graphs, `x` is used only if all nodes have it, and `edge_attr` only if all
-    edges have it.
+    `trained` says that a trained model, not the user, named the attributes.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
@@ -200,11 +192,7 @@ UNREAD = {
 
 
 def target_level(graphs: Sequence[Any]) -> str:
-    """Return whether `y` of PyG graphs has one row per "graph", "node" or "edge".
-
-    The result is "node or edge" if every graph has as many nodes as edges, and "graph"
-    if the number of rows fits nothing. An undirected edge may count once or twice.
-    """
+    """Return what `y` has one row per: "graph", "node", "edge" or "node or edge"."""
     levels = {"graph", "node", "edge", "undirected edge"}
     for graph in graphs:
         y, edge_index = (getattr(graph, name, None) for name in ("y", "edge_index"))
@@ -250,11 +238,7 @@ def check_attributes(
     source: str,
     trained: bool = False,
 ) -> None:
-    """Raise an error if the nodes or edges lack a wanted attribute.
-
-    `owner` is "node" or "edge". `known` has the attributes of the owner, and `others`
-    has the attributes of the other kind.
-    """
+    """Raise an error if `owner`, "node" or "edge", lacks a wanted attribute."""
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
         if trained and name not in known:
@@ -271,10 +255,7 @@ def check_attributes(
 
 
 def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
-    """Return the fields that may belong to nodes, and the fields that may be of edges.
-
-    A field is in both sets if all graphs have as many nodes as edges.
-    """
+    """Return names of fields that may belong to nodes, and to edges."""
     names: set[str] = set()
     nodes, edges = set(), set()
     for graph in graphs:
@@ -317,10 +298,7 @@ def _networkx_features(
 def _pyg_features(
     store: GraphStore, graphs: Sequence[Any], node_attr: Names, edge_attr: Names
 ) -> FeatureUse:
-    """Return the names of the features of PyG graphs, and of the unused fields.
-
-    Without `node_attr` and `edge_attr`, `x` and `edge_attr` are the features.
-    """
+    """Return the names of features (default: `x`, `edge_attr`) and unused fields."""
     nodes = node_attr or ("x",) * (store.x is not None)
     edges = edge_attr or ("edge_attr",) * (store.edge_attr is not None)
     fields = field_axes(graphs, store)
@@ -334,10 +312,7 @@ def _pyg_features(
 def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
-    """Convert all graphs at once; if that fails, one by one to find the bad ones.
-
-    Returns the store, the positions of its graphs in the list, and the bad rows.
-    """
+    """Return the store, the positions of its graphs in the list, and the bad rows."""
     with suppress(Exception):  # other libraries' objects raise many types
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
     parts: list[GraphStore] = []

@@ -19,11 +19,7 @@ from gnnak.graphs.readers.rows import GraphRows, refuse_nodes
 def targets_and_split(
     own: OwnData, rows: GraphRows, given: Any, seed: int
 ) -> tuple[Targets, Tensor]:
-    """Return the targets of the nodes of one graph, and the split of the nodes.
-
-    The split is [n], or [folds, n] with folds. It is -1 for nodes that are in no part
-    or have no known target. The targets of these nodes have no meaning.
-    """
+    """Return targets of nodes, and their split, [n] or [folds, n]; -1 is unused."""
     columns, _ = find_columns(own, rows, None)
     refuse_features(rows, columns)
     split = _known_split(own, rows, given)
@@ -45,10 +41,7 @@ def targets_and_split(
 
 
 def nodes_for_test(rows: GraphRows, fold: int | None) -> Tensor | None:
-    """Return a mask of the test nodes of one graph, [n]; None if there are none.
-
-    If the graph has several splits, `fold` is the number of the split to use.
-    """
+    """Return the mask of test nodes, [n]; None if no node is for testing."""
     split = rows.split
     if split is not None and split.dim() == 2:
         split = split[fold] if fold is not None and fold < len(split) else None
@@ -68,7 +61,7 @@ def hidden(values: Sequence[Any], used: Tensor) -> list[Any]:
 
 
 def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
-    """Return the split from the user or the file; None if it is to be random."""
+    """Return the split from the user or the file, or None to split at random."""
     size = int(rows.store.node_ptr[-1])
     if given is not None:
         given = list(given) if isinstance(given, tuple) else given

@@ -27,9 +27,9 @@ class OwnData:
     smiles: str | None = None
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     targets: tuple[str, ...] = ()
-    """The columns, graph attributes or node attributes to predict. If empty, these are
-    all columns of `labels` with numbers. Without `labels`, this is the only column of
-    the table with numbers, or the field `y` of the graphs."""
+    """The columns, graph attributes or node attributes to predict. If empty: all
+    columns of numbers in `labels` or, without `labels`, the only column of numbers in
+    the table, or the field `y` of the graphs."""
     labels: str | None = None
     """A table with the targets, one row per graph; if None, `path` has the targets."""
     task: str | None = None
@@ -37,8 +37,8 @@ class OwnData:
     metric: str | None = None
     """The metric; if None, the default metric of the task."""
     split: str | None = None
-    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split in the file is
-    used; without one, the split is random."""
+    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split in the file
+    or, if it has none, a random one."""
     validation: str | None = None
     """The file with the validation graphs, if `split` is `files`."""
     test: str | None = None
@@ -104,7 +104,7 @@ def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def as_path(name: str, given: Any) -> str | None:
-    """Return a path as a text; refuse values, which belong into another argument."""
+    """Return a path as text; refuse other values, which belong to another argument."""
     if given is None or isinstance(given, str | os.PathLike):
         return as_text(given)
     told = f"{name} is {kind_of(given)}; give the path of a table"

@@ -168,10 +168,7 @@ def is_path(text: str) -> bool:
 
 
 def is_one_graph(data: Any) -> bool:
-    """Return whether data, in any form that `as_rows` takes, are a single graph.
-
-    The result is False for data that cannot be read.
-    """
+    """Return whether data are one graph; False if `as_rows` cannot read them."""
     with suppress(GnnakError):
         if isinstance(data, GraphStore):
             return len(data) == 1
@@ -192,7 +189,7 @@ OTHERS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), SHEET),
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", "give")),
 }
-"""Maps the suffix of an unsupported file to its kind, and to advice for the message."""
+"""Maps suffixes of unsupported files to their kind, and advice for the message."""
 LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".pt": read_pyg,
     ".pth": read_pyg,
@@ -202,17 +199,17 @@ LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".edgelist": read_edge_lists,
     ".txt": read_edge_lists,
 }
-"""Functions that read a list of PyG or networkx graphs, by suffix."""
+"""Maps suffixes to functions that read a list of PyG or networkx graphs."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
     ".npz": lambda path, _: _from_file(read_npz(path), str(path)),
     ".g6": _read_graph6,
     ".graph6": _read_graph6,
     **dict.fromkeys(LISTS, _read_listed),
 }
-"""Functions that read a file other than one of molecules, by suffix."""
+"""Maps suffixes to functions that read a file without molecules."""
 
 
 def is_data_file(path: Path) -> bool:
-    """Return whether a path has a suffix that only data files have, and no models."""
+    """Return whether a path has a suffix that only data files have, not models."""
     of_data = {*MOLECULE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
     return format_suffix(path) in of_data and not path.is_dir()

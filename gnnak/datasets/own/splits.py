@@ -14,7 +14,6 @@ from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
 
 SHARES = (0.8, 0.1, 0.1)
-"""The shares of the training, validation and test graphs."""
 CODES = "0 (train), 1 (validation) or 2 (test)"
 PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
@@ -25,14 +24,7 @@ PART_NAMES = {
 
 
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
-    """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
-
-    `strata`, [g], has the class of each graph. If it is given, the graphs of every
-    class are split in these shares.
-
-    >>> random_split(10, seed=0).bincount().tolist()
-    [8, 1, 1]
-    """
+    """Split graphs 80 : 10 : 10 at random, each class of `strata`, [g], separately."""
     order = np.random.default_rng([seed, 79]).permutation(num_graphs)
     if strata is not None:
         order = order[np.argsort(strata.numpy()[order], kind="stable")]
@@ -48,20 +40,14 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def random_folds(
     num_graphs: int, num_folds: int, seed: int, classes: Tensor | None
 ) -> Tensor:
-    """Assign graphs to random folds; return a matrix [folds, g], as `folds_by_group`.
-
-    If `classes`, [g], is given, all folds have equal shares of each class.
-    """
+    """Assign graphs to random folds, [folds, g], with equal shares of `classes`."""
     if classes is None:
         return folds_by_group(torch.arange(num_graphs), num_folds, seed)
     return stratified_folds(classes, num_folds, seed)
 
 
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
-    """Group molecules by their Bemis-Murcko scaffold (rings and linkers).
-
-    Returns the positions of the molecules of each scaffold, the largest group first.
-    """
+    """Group molecules, as positions, by Bemis-Murcko scaffold, the largest first."""
     find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
     groups: dict[str, list[int]] = {}
@@ -75,7 +61,7 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     """Split molecules 80 : 10 : 10 so that no scaffold is in two parts.
 
     As in MoleculeNet (Wu et al. 2018), all molecules of a scaffold go to the first part
-    that has room for them, beginning with the most frequent scaffold. A part that stays
+    with room for them, beginning with the most frequent scaffold. A part that stays
     empty gets a rare scaffold.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
@@ -117,11 +103,7 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
 
 
 def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
-    """Convert a user's split to a tensor [g]; raise an error if it is malformed.
-
-    If `what` is "node", this is a split of the nodes of one graph, [n], which may have
-    -1 for unused nodes.
-    """
+    """Return the user's split as a tensor, [g] or [n]; raise an error if malformed."""
     least = -1 if what == "node" else 0
     if isinstance(split, list) and split and all(isinstance(p, str) for p in split):
         return check_split(column_split("split", split), num_graphs, what)
@@ -141,7 +123,6 @@ def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
 
 
 def check_column(name: str, columns: Sequence[str], source: str) -> None:
-    """Raise `OptionError` if the data have no column of this name."""
     if not columns:
         raise OptionError(f"{source} has no columns; leave out the column {name!r}.")
     check_known("column", name, columns, of=f" in {source}")

@@ -36,10 +36,10 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
-    """Derive the task from the columns of targets; None stands for an unknown value.
+    """Derive the task from columns of targets, where None is an unknown value.
 
-    The whole numbers 0, 1, ... are taken as classes only if there are no others than 0
-    and 1, or if each number occurs at least twice on average.
+    Whole numbers 0, 1, ... are classes if there are only 0 and 1, or if each number
+    occurs at least twice on average.
     """
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
@@ -62,10 +62,7 @@ def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
 def check_words(
     name: str, column: Sequence[str | None], numbers: Sequence[int] | None = None
 ) -> None:
-    """Raise `GraphError` if the words of a target column do not look like classes.
-
-    `numbers` has the row numbers in the user's data; if None, they are 1, 2, ...
-    """
+    """Raise `GraphError` if the words in a target column do not look like classes."""
     known = [text for text in column if text is not None]
     distinct = set(known)
     _check_spelling(name, column, numbers or range(1, len(column) + 1))
@@ -110,10 +107,7 @@ def _check_spelling(
 
 
 def are_like_classes(values: Tensor) -> bool:
-    """Return whether regression targets look like classes; NaN values are ignored.
-
-    They do if all are small whole numbers, and some of them are equal.
-    """
+    """Return whether regression targets are small whole numbers, some of them equal."""
     known = values[~values.isnan()]
     distinct = set(known.unique().tolist())
     repeated = 2 <= len(distinct) < known.numel()
@@ -129,10 +123,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """Convert a text to a number; return None if the text is not a number.
-
-    The words true and yes become 1, and false and no become 0.
-    """
+    """Convert text to a number: true, yes to 1, false, no to 0, other words to None."""
     try:
         return float(text)
     except ValueError:
@@ -140,14 +131,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return the name of the class in each row, or None for an unknown class.
-
-    Whole numbers lose their decimal point. If a column spells truth values in several
-    ways, such as `TRUE` and `true`, they become lower case.
-
-    >>> class_names(["1.0", "2", None]), class_names(["TRUE", "true", "False"])
-    (['1', '2', None], ['true', 'true', 'false'])
-    """
+    """Return each row's class name, with 1.0 as 1, and `TRUE` as `true`."""
     names = [None if text is None else _without_point(text) for text in column]
     known = {name for name in names if name is not None}
     lower = {name.lower() for name in known}
@@ -174,9 +158,9 @@ class Targets(NamedTuple):
 
     task: Task
     y: Tensor
-    """For classification, the number of the class in each row, [rows], int64. For other
-    tasks, the values of t targets, [rows, t], float32, with NaN for unknown values.
-    Entries of the rows in `bad` have no meaning."""
+    """For classification, the class number in each row, [rows], int64. Otherwise t
+    targets, [rows, t], float32, with NaN for unknown values. Rows in `bad` have no
+    meaning."""
     names: tuple[str, ...]
     classes: tuple[str, ...] = ()
     """Names of the classes; empty unless the task is classification."""
@@ -203,10 +187,9 @@ def encode_targets(
 ) -> Targets:
     """Convert columns of texts or numbers to targets; if `task` is None, derive it.
 
-    Empty cells and texts such as `nan` are unknown targets. A row is bad if all its
-    targets are unknown, if a target is not a number although the task needs numbers, or
-    if its class is not one of `classes`, where these are given. `numbers` has the row
-    numbers in the user's data, for error messages; if None, they are 1, 2, ...
+    A row is bad if all its targets are unknown (empty, `nan`, ...), if a target is not
+    a number but the task needs numbers, or if `classes` is not empty and lacks its
+    class. `numbers` are row numbers for error messages; None means 1, 2, ...
     """
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
@@ -246,10 +229,7 @@ def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) ->
 
 
 def _words(column: Sequence[str | None]) -> list[str]:
-    """Return the distinct words of a column.
-
-    The list is empty if at least half of the distinct values are numbers.
-    """
+    """Return the distinct words of a column; [] if at least half are numbers."""
     distinct = {text for text in column if text is not None}
     words = sorted(text for text in distinct if as_number(text) is None)
     return words if 2 * len(words) > len(distinct) else []
@@ -258,10 +238,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Replace each class by its position in `classes`.
-
-    If `classes` is empty, all classes of the column are sorted, by number or alphabet.
-    """
+    """Replace classes by their positions in `classes`, by default all, sorted."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]
@@ -292,10 +269,7 @@ def _encode_classes(
 def _encode_numbers(
     names: tuple[str, ...], texts: Sequence[Sequence[str | None]], labels: bool
 ) -> Targets:
-    """Convert columns to float32, with NaN for unknown values.
-
-    If `labels`, rows with other values than 0 and 1 are bad.
-    """
+    """Convert columns to float32; NaN is unknown; labels besides 0 and 1 are bad."""
     y = np.full((len(texts[0]), len(texts)), np.nan)
     bad: dict[int, str] = {}
     for place, (name, column) in enumerate(zip(names, texts, strict=True)):
@@ -319,10 +293,7 @@ def _encode_numbers(
 
 
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `GraphError` if all targets are constant in float32.
-
-    One or two rows may be constant.
-    """
+    """Raise `GraphError` if there are over two rows, and all targets are constant."""
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):
         return

@@ -42,9 +42,8 @@ NUMBER = re.compile(
     rf"|(?P<point>(?:\d+\.\d*|\.\d+){EXPONENT})"
     rf"|(?P<whole>\d+{EXPONENT}))"
 )
-"""Matches a number. The group that matches names the notation: `grouped` numbers have
-thousands separators, such as 1.234,5 and 1,234.5; `comma` numbers have a decimal comma;
-`point` numbers have a decimal point; `whole` numbers have none of these."""
+"""Matches a number; the matching group names its notation: `grouped` with separators of
+thousands (1.234,5 or 1,234.5), decimal `comma`, decimal `point`, or `whole`."""
 LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
@@ -55,10 +54,7 @@ Columns = Mapping[str, Sequence[str]]
 def with_points(
     columns: Columns, source: str, targets: Sequence[str], task: str | None
 ) -> Columns:
-    """Replace decimal commas by points in the target columns.
-
-    If `targets` is empty, decimal commas are replaced in all columns.
-    """
+    """Replace decimal commas by points in the target columns, by default in all."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -69,9 +65,8 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    A column of words is returned unchanged unless the task needs numbers. A column of
-    classes is returned unchanged if it has several notations. Other columns raise
-    `GraphError` if they have thousands separators, or commas as well as points.
+    Words, and classes in several notations, are returned unchanged. Other columns raise
+    `GraphError` if they have separators of thousands, or both commas and points.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -106,10 +101,7 @@ def as_points(
 def _warn_of_thousands(
     name: str, texts: Sequence[str], kinds: Sequence[str | None], source: str
 ) -> None:
-    """Warn if a column may have thousands separators, as in 1.234, 987 and 12.500.
-
-    If these were decimal numbers, some would probably not have exactly three decimals.
-    """
+    """Warn if points or commas may separate thousands, as in 1.234, 987 and 12.500."""
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
     like = all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows)
     if rows and "whole" in kinds and like:
@@ -147,13 +139,10 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
 def find_columns(
     own: OwnData, rows: GraphRows, y: Any
 ) -> tuple[list[Column], list[int] | None]:
-    """Return the columns of targets, and the numbers of the rows in them.
+    """Return the columns of targets of readable graphs, and row numbers or None.
 
-    Only rows whose graphs could be read are returned. The targets come from the first
-    of these sources that has them: the argument `y` ([rows], or [rows, t] for t
-    targets), the table `own.labels`, columns of the table of molecules or graph
-    attributes, node attributes, the field `y` of the graphs. The row numbers are None
-    for node attributes and for the field `y`.
+    They come from the first source that has targets: `y`, the table `own.labels`,
+    columns or graph attributes, node attributes, the graphs' field `y`.
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
@@ -211,11 +200,7 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Mark targets as targets of nodes if `own.targets` names node attributes.
-
-    If the argument `y` or the table `own.labels` has the targets, remove the targets
-    that are stored in the graphs.
-    """
+    """Mark node attributes as targets; remove `y` if the user gives other targets."""
     store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
         store = replace(store, y=None, node_targets=False)
@@ -250,11 +235,7 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the column to predict if the user names no column.
-
-    This is the only column besides the columns of SMILES strings and of the split. If
-    there are several such columns, it is the only one with numbers.
-    """
+    """Return the column to predict: the only one, else the only one with numbers."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     if len(others) == 1:
@@ -295,11 +276,7 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
 
 
 def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
-    """Raise `GraphError` if `y` has one row for every node or every edge of the graphs.
-
-    `lengths` has the number of rows of `y` for each graph, or only the number of all
-    rows. An undirected edge may count once or twice.
-    """
+    """Raise `GraphError` if `y` has one row for every node or edge of the graphs."""
     nodes, edges = rows.store.num_nodes, rows.store.num_edges
     fits = {
         owner: None
@@ -321,12 +298,9 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the wanted columns of a table, or all columns if `wanted` is empty.
+    """Return the `wanted` columns of a table, or all columns if it is empty.
 
-    `known` has the names of all columns; if it is empty, columns get default names. If
-    `wanted` has other names, these become the new names of the columns, one for each.
-    A new name that resembles a known one, or one of `others` (the names of other fields
-    of the graphs), is taken as a misspelling and raises `OptionError`.
+    Names that are not `known` rename the columns, unless they look like misspellings.
     """
     width = table.shape[1]
     known = known or default_names(width)

@@ -65,7 +65,7 @@ def open_bytes(path: FilePath) -> IO[bytes]:
 
 
 def share_read(file: IO[bytes]) -> float:
-    """Return which share of an open file, packed or not, has been read."""
+    """Return which share of an open file, compressed or not, has been read."""
     place = os.lseek(file.fileno(), 0, os.SEEK_CUR)
     return place / max(os.fstat(file.fileno()).st_size, 1)
 
@@ -95,11 +95,7 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 def refusing(
     told: str, *kinds: type[Exception], reason: bool = False
 ) -> Iterator[None]:
-    """Context manager: turn errors into a `FileFormatError` with the text `told`.
-
-    If `kinds` are given, this is only done to errors of these classes. If `reason`, the
-    text of the original error is appended.
-    """
+    """Context manager: turn errors of some `kinds`, or all, into `FileFormatError`."""
     try:
         yield
     except Exception as error:
@@ -147,9 +143,7 @@ def write_bytes(path: FilePath, content: bytes) -> None:
 SMALLEST_BUDGET = 2**30
 """The arrays of a small file may take this many bytes of memory."""
 LARGEST_RATIO = 300
-"""The arrays of a large file may take this many bytes of memory per byte of the file.
-Real data sets need between 10 and 100: numbers of one byte in the file become int64 in
-memory."""
+"""Most bytes of memory per byte of a large file; real data sets need up to 100."""
 BYTES_PER_NUMBER = 8
 BYTES_PER_NAME = 64
 """Memory of a short Python string, in bytes."""
@@ -234,13 +228,11 @@ class PackedFile(gzip.GzipFile):
         self._budget = memory_budget(path.stat().st_size)
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next `size` decompressed bytes, or all of them if `size` < 0."""
         left = self._budget + 1 - self.tell()
         with self._checked():
             return super().read(left if size is None or size < 0 else min(size, left))
 
     def read1(self, size: int = -1) -> bytes:
-        """Return some of the next decompressed bytes, at most `size` if `size` >= 0."""
         with self._checked():
             return super().read1(size)
 

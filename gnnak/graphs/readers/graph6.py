@@ -1,11 +1,9 @@
 r"""The graph6 format: one simple undirected graph per line, in printable characters.
 
-A line starts with the number of nodes, n. The bits of the upper triangle of the
-adjacency matrix follow, column by column, $(0,1), (0,2), (1,2), (0,3), \ldots$, padded
-with zeros to a multiple of six. Every six bits are a number from 0 to 63. It is
-written as the character with this number plus 63 as its code. The number of nodes is
-one character for n <= 62, else `~` and three characters, or `~~` and six characters.
-The reference is Brendan McKay's description:
+A line has the number of nodes, n, then the bits of the upper triangle of the adjacency
+matrix, column by column: $(0,1), (0,2), (1,2), (0,3), \ldots$, padded with zeros. Six
+bits are a number, written as the character with this number plus 63 as its code. If n
+<= 62, it is one character; else `~` and three, or `~~` and six characters. See
 https://users.cecs.anu.edu.au/~bdm/data/formats.txt
 """
 
@@ -102,10 +100,7 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Return the number of nodes and the edges, [2, e], of one line.
-
-    If the line is malformed, `ValueError` is raised.
-    """
+    """Return a line's number of nodes and edges, [2, e]; raise `ValueError` if bad."""
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)
@@ -148,7 +143,7 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Encode a graph of `size` nodes whose bits at the positions `place` are 1."""
+    """Encode a graph of `size` nodes; the bits at the positions `place` are 1."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     places = reversed(range(digits))
     number = "".join(chr(63 + (size >> 6 * place & 63)) for place in places)

@@ -174,10 +174,7 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 def _rows(
     where: str, graph: nx.Graph, names: Sequence[Names | None], categories: Categories
 ) -> list[list[list[float]]]:
-    """Return four tables, each with the values of the attributes in one of `names`.
-
-    Their rows are the nodes, the edges, the graph, and again the nodes.
-    """
+    """Return four tables of attributes: of nodes, edges, the graph, and nodes again."""
     nodes = [(f"node {n!r} of {where}", data) for n, data in graph.nodes(data=True)]
     edges = [(f"edge {(s, t)!r} of {where}", d) for s, t, d in graph.edges(data=True)]
     parts = zip(names, (nodes, edges, [(where, graph.graph)], nodes), strict=True)
@@ -199,10 +196,7 @@ def _row(
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Convert rows of values to an int64 or float32 tensor.
-
-    If `names` is None, the result is None.
-    """
+    """Convert rows of values to an int64 or float32 tensor; None without `names`."""
     if names is None:
         return None
     if not rows:
@@ -224,10 +218,7 @@ Row = Any
 
 
 def read_node_link(path: FilePath) -> list[Row]:
-    """Read node-link graphs from a JSON file with one graph or a list of graphs.
-
-    Files that end in `.jsonl` have one graph per line.
-    """
+    """Read node-link graphs from JSON: one, a list or, in `.jsonl`, one per line."""
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
     if format_suffix(where) == ".jsonl":

@@ -40,15 +40,14 @@ class GraphFile:
     store: GraphStore
     """The graphs; may be empty."""
     split: Tensor | None = None
-    """[g], int64: the part that each graph is in: 0 train, 1 validation, 2 test. For
-    one graph with targets of its nodes, this is the part that each node is in, [n], or
-    -1 for nodes in no part; several splits are [splits, n]. None if the file has no
-    split."""
+    """[g], int64: 0 for training, 1 for validation, 2 for test graphs; None without a
+    split. A split of one graph's nodes is [n], or [splits, n] for several splits, with
+    -1 for unused nodes."""
     folds: Tensor | None = None
-    """[folds, g], int64: the part that each graph is in, in each cross-validation fold:
-    0 train, 1 test, -1 not used. None if the file has no folds."""
+    """[folds, g], int64: the part of each graph in each cross-validation fold: 0 train,
+    1 test, -1 not used. None without folds."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Lists of category names, by key. Keys end in "_names". For example,
+    """Lists of category names; keys end in "_names". For example,
     `names["atom_names"][3]` is the name of atom type 3."""
 
     def indices(self, part: Part) -> Tensor:
@@ -117,12 +116,11 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
 
 
 END = b"PK\x05\x06"
-"""The first bytes of the end record of a zip file. This record says how many members
-the file has."""
+"""First bytes of the end record of a zip file, which tells the number of members."""
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""The end record says this number if a zip file has this many members or more."""
+"""The end record says this number if the file has at least this many members."""
 
 
 def check_entries(content: IO[bytes]) -> None:
@@ -239,10 +237,7 @@ def _check_written_once(store: GraphStore) -> None:
 
 
 def holds_one_graph(path: files.FilePath) -> bool:
-    """Return whether an npz file has exactly one graph.
-
-    If the file cannot be read, `FileFormatError` is raised.
-    """
+    """Return whether an npz file has one graph; `FileFormatError` if unreadable."""
     with files.open_bytes(path) as content:
         found = _try(f"{path}", lambda: np.load(content, allow_pickle=False))
         if not isinstance(found, np.lib.npyio.NpzFile) or "edge_index" not in found:
@@ -273,10 +268,10 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write a data set in the npz layout, atomically, with exactly the given edges.
+    """Write a data set in the npz layout, atomically, with exactly the stored edges.
 
-    Unless `directed`, the graphs must have only one direction of each edge. This
-    function is faster than `write_npz`, which sorts all edges to find reverse edges.
+    Unless `directed`, graphs must have one direction of each edge. Unlike `write_npz`,
+    this does not search for reverse edges.
     """
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
@@ -329,7 +324,7 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
-    """Build a `GraphFile`, without reverse edges; also return the flag `directed`."""
+    """Build a `GraphFile` without reverse edges; also return the flag `directed`."""
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)

@@ -17,19 +17,13 @@ SPARSE_X = ("x_indptr", "x_indices", "x_shape", "x_values")
 KEYS = (*SPARSE_X, *MASKS)
 """Keys that only a file of one graph may have."""
 DENSE_PER_ENTRY = 1000
-"""A sparse matrix is refused if its dense form has more than this many entries for each
-stored entry. So a small file cannot take much memory."""
+"""A sparse matrix is refused if it has more entries per stored entry than this."""
 
 
 def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
-    """Convert masks of nodes to one split, [n], or to several splits, [splits, n].
+    """Convert masks of nodes, [n] or [n, splits], to splits, [n] or [splits, n].
 
-    Each mask is [n] or [n, splits]. A split has 0 for training, 1 for validation and 2
-    for test nodes, and -1 for the nodes in no mask.
-
-    >>> train, test = torch.tensor([True, False, False]), torch.tensor([0, 1, 0]).bool()
-    >>> split_of_masks({"train_mask": train, "test_mask": test}, 3)
-    tensor([ 0,  2, -1])
+    A split has 0, 1, 2 for training, validation and test nodes, and -1 for other nodes.
     """
     columns = {}
     for name, mask in masks.items():
@@ -59,10 +53,7 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
 
 
 def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Convert arrays from the layout for one large graph to that for many graphs.
-
-    Arrays of other files are returned unchanged.
-    """
+    """Convert arrays of a one-graph file to the layout of files of many graphs."""
     found = {key: value for key, value in arrays.items() if key not in KEYS}
     if any(key in arrays for key in SPARSE_X):
         found["x"] = _dense(arrays)

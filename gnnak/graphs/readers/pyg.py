@@ -90,10 +90,7 @@ def _is_graph(item: object) -> bool:
 
 
 def read_pyg(path: FilePath) -> list[Data]:
-    """Read a `.pt` file with one graph or a list of graphs. Each is a `Data` or a dict.
-
-    The file is read with `weights_only=True`, since loading any objects could run code.
-    """
+    """Read a `.pt` file of one or several `Data` or dicts, without running its code."""
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -223,10 +220,7 @@ def _one(
 def _features(
     data: Data, default: str, names: Names | None, rows: int, owner: str
 ) -> Tensor | None:
-    """Concatenate the fields `names`, or the field `default`, to [rows, c].
-
-    Returns None if there are no names, and no field `default`.
-    """
+    """Concatenate the fields `names`, or else `default`, to [rows, c]; else None."""
     columns, fields = [], data.to_dict()
     for name in listed(names) or (default,):
         value = fields.get(name)
@@ -271,9 +265,8 @@ class Attribute:
     dim: int = 0
     """The dimension along which PyG concatenates the field, from `Data.__cat_dim__`."""
     step: Tensor | None = None
-    """[g], int64, on the CPU: for a field of indices, the increment of each graph, from
-    PyG's `Data.__inc__`. In a batch, a graph's indices are shifted by the sum of the
-    increments of the graphs before it. None if the field has no indices."""
+    """[g], int64, on the CPU: for a field of indices, PyG's `Data.__inc__`; else None.
+    A batch shifts a graph's indices by the sum of this over all earlier graphs."""
 
     @cached_property
     def start(self) -> Tensor:
@@ -313,7 +306,7 @@ class Attributes:
         return [k for k, v in self.tensors.items() if not v.is_aligned]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
-        """Return, by field name, the rows of some graphs in the fields of `aligned`."""
+        """Return the rows of some graphs in each field of `aligned`, by field name."""
         chosen: dict[str, Tensor] = {}
         index: dict[FieldAxis, Tensor] = {}
         there = graphs.to(store.device, non_blocking=True)
@@ -326,7 +319,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return, by name, the fields of a batch of `graphs` that are not `aligned`."""
+        """Return the fields of a batch of `graphs` that are not `aligned`, by name."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -339,10 +332,7 @@ class Attributes:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of some graphs' rows, on the store's device.
-
-    `host` and `there` are the indices of the graphs, on the CPU and on this device.
-    """
+    """Return the positions of graphs' rows; `host` and `there` are the same graphs."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -431,10 +421,7 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Find what a field has one row for, given its number of rows in each graph, [g].
-
-    Returns None if this is neither graphs, nodes nor edges.
-    """
+    """Return the axis that a field with `count` rows per graph, [g], fits, or None."""
     sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:
@@ -466,9 +453,9 @@ STORED: dict[str, tuple[FieldAxis, ...]] = {
     "edge_attr": ("edges",),
     "y": ("graphs", "nodes"),
 }
-"""Optional fields of a `GraphStore`, and what each of them may have one row for."""
+"""Optional fields of a `GraphStore`, and the axes that their rows may belong to."""
 NOTED = {"_num_nodes"}
-"""Private field in which PyG stores the number of nodes of each graph of a batch."""
+"""Private field of PyG batches with the number of nodes of each graph."""
 MADE = {"edge_index", "num_nodes", "batch", "ptr"} | NOTED
 """Fields that are converted separately, or computed for each batch."""
 
@@ -478,7 +465,7 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs. They have the fields in `STORED` whose rows are as stated there."""
+    """The graphs, with the fields of `STORED` whose rows fit an axis in `STORED`."""
     attributes: Attributes = field(default_factory=Attributes)
     """All other fields of the graphs."""
     kind: type | None = None

@@ -48,11 +48,7 @@ class FeatureUse:
         return FeatureUse(self.nodes, self.edges, left[0], left[1], left[2], self.texts)
 
     def line(self, are_columns: bool = False) -> str:
-        """Return a text that names features and unused attributes.
-
-        It also says how to add features. `are_columns` says whether `unused_graphs` are
-        columns of a table.
-        """
+        """Return a text about used and unused attributes, and how to use more."""
         used, ignored, flags, python = [], [], [], []
         for owner in ("node", "edge"):
             names: tuple[str, ...] = getattr(self, f"{owner}s")
@@ -97,8 +93,8 @@ class GraphRows:
     bad: tuple[BadRow, ...] = ()
     """The rows that cannot be used, in order."""
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """The columns of a table, or the graph attributes of networkx graphs, by name. Each
-    has one text or number for every row, including bad rows."""
+    """The columns of a table, or graph attributes of networkx, by name: one text or
+    number for every row, also for bad rows."""
     node_columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Node attributes of networkx graphs by name, one value per node of `store`."""
     source: str = "the data"
@@ -106,15 +102,13 @@ class GraphRows:
     molecules: tuple[str, ...] | None = None
     """The SMILES string of each graph; None if the graphs are not molecules."""
     split: Tensor | None = None
-    """[g], int64: the part that each graph is in: 0 train, 1 validation, 2 test. None
-    if the data have no split. A split of one graph's nodes is as in `GraphFile`."""
+    """The split of the graphs, or of one graph's nodes, as in `GraphFile.split`."""
     folds: Tensor | None = None
-    """[folds, g], int64: the part that each graph is in, in each cross-validation fold:
-    0 train, 1 test, -1 not used. None if the data have no folds."""
+    """The cross-validation folds, [folds, g], as in `GraphFile.folds`."""
     schema: Any = None
     """The pyarrow schema of `columns` of a Parquet file; None for other data."""
     share: float = 1.0
-    """Which share of the data is read, up to and including these rows."""
+    """The share of the data that has been read, including these rows."""
     decimal_commas: bool = False
     """Whether numbers in `columns` may have decimal commas; see `OpenTable`."""
     features: FeatureUse = FeatureUse()
@@ -211,7 +205,7 @@ def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
 
 
 def refuse_nodes(source: str, bad: Sequence[BadRow], num_nodes: int, how: str) -> None:
-    """Raise `FileFormatError` if nodes have bad targets; `how` is the advice."""
+    """Raise `FileFormatError` with the advice `how` if nodes have bad targets."""
     if not bad:
         return
     shown = "; ".join(f"node {row.number - 1}: {row.reason}" for row in bad[:SHOWN])

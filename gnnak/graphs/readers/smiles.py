@@ -23,8 +23,8 @@ BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
 
 Feature = tuple[str, int, Callable[[Any], int]]
-"""A categorical feature: its name, its number of categories, and a function that
-returns the category of an rdkit atom or bond."""
+"""A categorical feature: name, number of categories, and a function that returns the
+category of an rdkit atom or bond."""
 
 
 def _among(known: Sequence[object], value: object) -> int:
@@ -43,16 +43,14 @@ ATOM_FEATURES: tuple[Feature, ...] = (
     ("aromatic", 2, lambda a: int(a.GetIsAromatic())),
     ("in a ring", 2, lambda a: int(a.IsInRing())),
 )
-"""The columns of `x`. In the first seven columns, the last category stands for all
-values that have no category of their own."""
+"""The columns of `x`; in the first seven, the last category is "other"."""
 
 BOND_FEATURES: tuple[Feature, ...] = (
     ("type", 5, lambda b: _among(BOND_TYPE, str(b.GetBondType()))),
     ("stereo", 7, lambda b: _among(STEREO, str(b.GetStereo()))),
     ("conjugated", 2, lambda b: int(b.GetIsConjugated())),
 )
-"""The columns of `edge_attr`. In the first two columns, the last category stands for
-all values that have no category of their own."""
+"""The columns of `edge_attr`; in the first two, the last category is "other"."""
 
 
 MAX_LENGTH = 10_000
@@ -147,21 +145,18 @@ ATOM_TYPES = (
     *("N H2 +", "N +", "N -", "S -", "I", "P", "O H1 +", "N H1 -", "O +", "S +"),
     *("P H1", "P H2", "C H2 -", "P +", "S H1 +", "C H1 -", "P H1 +"),
 )
-"""The names of the 28 atom types, in the order of their numbers. ZINC-12K has atoms of
-the first 21 types."""
+"""The names of the 28 atom types; ZINC-12K has atoms of the first 21 types."""
 OTHER_ATOM = len(ATOM_TYPES) - 1
-"""The type of atoms that are not in `ATOM_TYPES`. The embedding table has no row for
-another type, so this is the last type, which does not occur in ZINC-12K."""
+"""The type of all other atoms: the last, since the embedding table ends there. ZINC-12K
+does not have this type."""
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE")
-"""The names of the bond types 1, 2 and 3. Type 0, which no bond of ZINC-12K has, stands
-for all other bonds."""
+"""The names of bond types 1, 2 and 3. Type 0, not in ZINC-12K, is for all others."""
 
 
 def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
-    """Convert rdkit molecules to graphs like those of ZINC-12K.
+    """Convert rdkit molecules to graphs like ZINC-12K: `x` [n, 1], `edge_attr` [e, 1].
 
-    Node features [n, 1] are atom types, edge features [e, 1] bond types of the Kekulé
-    form, in which aromatic rings have alternating single and double bonds.
+    Bond types are those of the Kekulé form, with alternating bonds in aromatic rings.
     """
     chem = import_rdkit("rdkit.Chem")
     kekulized = [_kekulized(chem, molecule) for molecule in molecules]
@@ -176,11 +171,10 @@ def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
 def atom_name(atom: Any, is_centre: bool) -> str:
     """Return the name of an atom in the notation of `ATOM_TYPES`.
 
-    The name is the element, with hydrogen count and charge where a SMILES string needs
-    brackets: for charged atoms (`N H1 +`), for stereocentres with a hydrogen atom (`C
-    H1`, from `[C@H]`), and for phosphorus of unusual valence. As a check, 1500 graphs
-    of ZINC-12K were converted to molecules and back: all but one got the same types.
-    Types 21 to 27 do not occur in ZINC-12K; their rules follow from the names alone.
+    Hydrogen count and charge are in the name if SMILES needs brackets: for charged
+    atoms (`N H1 +`), stereocentres with hydrogen (`C H1`, from `[C@H]`) and phosphorus
+    of unusual valence. 1499 of 1500 graphs of ZINC-12K, converted to molecules and
+    back, got the same types. Types 21 to 27 do not occur in ZINC-12K.
     """
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())
@@ -200,7 +194,7 @@ def _atoms(chem: Any, molecule: Any) -> list[int]:
 
 
 def _kekulized(chem: Any, molecule: Any) -> Any:
-    """Return a copy without stereo marks, in Kekulé form if the molecule has one."""
+    """Copy a molecule without stereo marks, in Kekulé form if the molecule has one."""
     # Without marks, atoms and bonds alone determine which atoms are stereocentres.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)

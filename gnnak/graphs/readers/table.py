@@ -35,8 +35,8 @@ class TableRow(NamedTuple):
     number: int
     """Number of the row, from 1; the header is not counted."""
     cells: Sequence[Any]
-    """One value per column: texts without surrounding spaces, or the values of Parquet.
-    If `problem` is set, missing cells are empty and surplus cells are left out."""
+    """One value per column: stripped texts, or Parquet's values. If `problem` is set,
+    missing cells are empty and surplus cells are left out."""
     problem: str | None = None
     """Why the row is malformed; None if it is not."""
 
@@ -48,7 +48,7 @@ class OpenTable(NamedTuple):
     rows: Iterator[TableRow]
     """Reads the rows of the open file one by one."""
     share: Callable[[int], float]
-    """Returns which share of the file is read, after that many rows."""
+    """Returns which share of the file is read after a number of rows."""
     decimal_commas: bool = False
     """Whether semicolons separate cells, so that numbers may have decimal commas."""
     schema: Any = None
@@ -64,11 +64,9 @@ class Table(NamedTuple):
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV, TSV or Parquet file and read its header.
 
-    Text is UTF-8. Cells are separated by commas, semicolons or tabs. A first line
-    such as `sep=;` names the separator; files that end in `.tsv` have tabs. If the
-    header has several of these characters, the separator is the one that splits header
-    and first row into equally many cells. If this does not decide, it is the most
-    frequent one. Blank lines are skipped.
+    A first line such as `sep=;` names the separator; `.tsv` files have tabs. If the
+    header has several separators, the one that splits header and first row into equally
+    many cells is used, or else the most frequent one.
     """
     where = Path(path)
     with open_bytes(path) as raw:
@@ -125,7 +123,7 @@ def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableR
 
 
 def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
-    """Return the separator of the cells, and move the stream to the header."""
+    """Return the separator of cells, and move the stream to the header."""
     header = text.readline(LONGEST_HEADER)
     if "\0" in header:
         raise ValueError("it has zero bytes")
@@ -234,11 +232,7 @@ WEIGHT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
 def read_edge_lists(path: FilePath) -> list[nx.Graph]:
-    """Read the undirected graphs of an edge list.
-
-    With two words per line, the file is one graph. With three words per line, the first
-    word names the graph. Nodes that are whole numbers are sorted by number.
-    """
+    """Read an edge list: an undirected graph, or several if lines begin with a name."""
     text = read_text(path, "docs/formats.md#edge-lists", LARGEST)
     graphs: dict[str, nx.Graph] = {}
     width = 0

@@ -18,14 +18,9 @@ from gnnak.nn.mlp import mlp
 
 
 class GCN(GCNConv):
-    """PyG's `GCNConv`, in a form that can be captured as a CUDA graph.
+    """PyG's `GCNConv` in a form that can be captured as a CUDA graph.
 
-    As in `GCNConv`, every node has exactly one self loop. `GCNConv` synchronises: it
-    removes the self loops of the graph, counts the other edges, and adds new self
-    loops. This class instead gives the self loops of the graph weight zero.
-
-    >>> GCN(8)(torch.rand(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
-    torch.Size([2, 8])
+    `GCNConv` synchronises to remove self loops; here, they get weight zero instead.
     """
 
     synchronises = False
@@ -34,7 +29,6 @@ class GCN(GCNConv):
         super().__init__(channels, channels)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Compute new node states, [n, channels]."""
         size = x.size(0)
         source, target = edge_index
         loops = torch.arange(size, device=x.device).expand(2, -1)
@@ -46,13 +40,10 @@ class GCN(GCNConv):
 
 
 def gine(channels: int) -> MessagePassing:
-    r"""Build GINE, a GIN that adds edge states to the states of neighbours.
+    r"""Build GINE, a GIN that adds edge states $e_{ij}$ to the states of neighbours.
 
     $$x_i' = \text{MLP}\big((1 + \epsilon)\, x_i +
         \sum_j \text{ReLU}(x_j + e_{ij})\big)$$
-
-    The sum is over the in-neighbours $j$ of node $i$, $e_{ij}$ is the state of the
-    edge, and $\epsilon$ is learned. The MLP is Linear, BatchNorm, ReLU, Linear.
     """
     return GINEConv(mlp([channels, channels, channels]), train_eps=True)
 
@@ -79,11 +70,7 @@ def gatedgcn(channels: int) -> MessagePassing:
 
 
 def pna(channels: int, degrees: Tensor) -> MessagePassing:
-    """Build PNA with four aggregators and three degree scalers.
-
-    `degrees[d]` is the number of training nodes with in-degree d. At least one node
-    must have an incoming edge, because the scalers divide by the mean of log(d + 1).
-    """
+    """Build PNA; `degrees[d]` is the number of training nodes with in-degree d."""
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):
         raise OptionError(

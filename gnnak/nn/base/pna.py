@@ -82,8 +82,8 @@ class PNAStarConv(nn.Module):
 
 
 _STARTS = {"amin": float("inf"), "amax": float("-inf")}
-"""Initial values of a minimum and a maximum. These must not be 0: PyTorch divides the
-gradient of an extreme among all equal values, even if one is the initial value."""
+"""Initial values of a minimum and a maximum. An initial value of 0 could be an extreme,
+and PyTorch would divide its gradient among all equal extremes."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:

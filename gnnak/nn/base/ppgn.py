@@ -15,19 +15,18 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class NodePairs:
-    """Where to find the p pairs of nodes in a matrix of pair states, [p, w].
+    """The pairs of nodes in the same graph, as rows of a matrix of pair states, [p, w].
 
-    The two nodes of a pair (i, j) are in the same graph. A graph with q nodes has q * q
-    consecutive rows, for (0, 0), (0, 1), ..., (0, q - 1), (1, 0) and so on. Graphs are
-    sorted by their number of nodes. No row is padding.
+    A graph with q nodes has q * q consecutive rows: (0, 0), (0, 1), ..., (1, 0) and so
+    on. Graphs are sorted by q. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
     """(q, number of graphs with q nodes), for each q that occurs, ascending."""
     nodes: Tensor
-    """[g]: number of nodes of each graph that is not empty, ascending."""
+    """[g]: number of nodes of each non-empty graph, ascending."""
     start: Tensor
-    """[g]: first row of each graph that is not empty, in the order of `nodes`."""
+    """[g]: first row of each non-empty graph, in the order of `nodes`."""
     first: Tensor
     """[n]: for each node i of the batch, the row of its first pair (i, j)."""
     position: Tensor
@@ -39,7 +38,6 @@ class NodePairs:
 
     @property
     def num_pairs(self) -> int:
-        """Number of rows, p."""
         return sum(size * size * count for size, count in self.sizes)
 
     @property
@@ -57,10 +55,7 @@ class NodePairs:
 
 
 def find_pairs(batch: Tensor) -> NodePairs:
-    """Find the pairs of nodes of all graphs; synchronises once.
-
-    `batch` has the index of the graph that each node is in, [n].
-    """
+    """Find the pairs of nodes in each graph, from `batch`, [n]; synchronises once."""
     ordered, order = batch.sort(stable=True)
     graph = torch.zeros_like(batch)
     graph[1:] = (ordered[1:] != ordered[:-1]).cumsum(0)
@@ -87,11 +82,7 @@ def find_pairs(batch: Tensor) -> NodePairs:
 def pair_states(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Build the states of all pairs of nodes, [p, w].
-
-    The pair (i, i) has the state of node i. Any other pair (i, j) has the state of the
-    edge j -> i, or zero if there is no such edge.
-    """
+    """Build pair states, [p, w]: (i, i) has node i; (i, j) has edge j -> i, or zero."""
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
     source, target = edge_index
@@ -112,9 +103,8 @@ def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 
 
 MAX_XAVIER_BLOCKS = 4
-"""A `PPGN` with more blocks does not use Xavier initialisation: the product of a block
-is quadratic in the states, which would soon overflow (on graphs of 15 nodes, after six
-blocks)."""
+"""With more blocks, `PPGN` does not use Xavier initialisation: products of states would
+overflow (on graphs of 15 nodes, after six blocks)."""
 
 
 class PPGN(nn.Module):
@@ -201,9 +191,8 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: matrix products of the states of node pairs, per channel.
 
-    If `xavier` is False, PyTorch's default initialisation is used. The products are
-    then so small that they hardly change the states. In float32, the network cannot
-    learn from differences that only show after several blocks.
+    Without `xavier`, PyTorch's initialisation makes products very small: in float32,
+    the network cannot learn from differences that only show after several blocks.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:

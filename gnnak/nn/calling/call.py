@@ -209,11 +209,7 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise `EdgeAttrError` if the kind of edge attributes may explain an error.
-
-        The GNN raised `error` when it was called with `edge_attr`. The kind may explain
-        this if the GNN has run before, on edge attributes of another kind.
-        """
+        """Raise `EdgeAttrError` if a new kind of `edge_attr` may explain `error`."""
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge
@@ -236,7 +232,7 @@ class Calling:
         edge_attr: Tensor | Mapping[str, Any] | None,
         batch: Tensor | None,
     ) -> Tensor:
-        """Call `gnn` with the arguments that it reads; return new node states, [n, c].
+        """Call `gnn` with the arguments that it reads; return node states, [n, c].
 
         `edge_attr` has edge states, [e, c], or weights, [e], or several arguments by
         name. `batch` is the index of the graph or rooted subgraph of each node, [n].
@@ -284,11 +280,7 @@ class Calling:
 
 
 def edge_kind(edge_attr: Tensor) -> str:
-    """Return the kind of numbers and the shape of edge attributes, as text.
-
-    >>> edge_kind(torch.ones(8, 3)), edge_kind(torch.tensor([2, 0]))
-    ('real numbers [e, 3]', 'torch.int64 [e]')
-    """
+    """Return dtype and shape of edge attributes as text, such as "torch.int64 [e]"."""
     kind = "real numbers" if edge_attr.is_floating_point() else edge_attr.dtype
     return f"{kind} [{', '.join(['e', *map(str, edge_attr.shape[1:])])}]"
 
@@ -306,8 +298,8 @@ def first_weight(module: nn.Module) -> Tensor | None:
 
 
 MASKS = ("_edge_mask", "_loop_mask")
-"""Attributes that PyG's explainers set in a conv. The first has a factor for the
-message of each edge, and the second is False for self loops."""
+"""Attributes that PyG's explainers set in a conv: a factor for each edge's message, and
+a mask that is False for self loops."""
 
 
 def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
@@ -346,11 +338,11 @@ def masks_on_copies(
 
 
 IGNORED = ("batch", "batch_size")
-"""Arguments that an uplifted conv accepts and ignores, because its base GNN gets the
-subgraph index of each node copy as `batch`."""
+"""Arguments that an uplifted conv ignores: its base GNN gets the subgraph of each node
+copy as `batch`."""
 REFUSED = ("return_attention_weights", "return_semantic_attention_weights")
-"""Arguments that an uplifted conv refuses: they ask for the attention weight of each
-edge, but an edge has one such weight in every subgraph."""
+"""Arguments that an uplifted conv refuses: they ask for one attention weight per edge,
+but an edge has one in every subgraph."""
 
 
 @dataclass(frozen=True)
@@ -360,11 +352,11 @@ class Binding:
     name: str
     """Class name of the conv, for error messages."""
     names: tuple[str, ...]
-    """Names of the arguments of the conv's `forward`."""
+    """Names of all arguments of the conv's `forward`."""
     states: str
-    """Name of the argument that takes node states."""
+    """Name of the argument for node states."""
     graph: str
-    """Name of the argument that takes edges."""
+    """Name of the argument for edges."""
     call: Call | None = None
 
     @classmethod
@@ -420,7 +412,7 @@ class Binding:
         )
 
     def _role(self, name: str, value: Any, nodes: int, edges: int) -> Role | None:
-        """Return what an argument holds, or None if it is to be passed on unchanged."""
+        """Return what an argument holds, or None if it is passed on unchanged."""
         if self.call is not None:
             in_edge = "edge" if name in self.call.edge else None
             return "node" if name in self.call.node else in_edge  # type: ignore[return-value]
@@ -458,12 +450,11 @@ def _holds_tensors(value: object) -> bool:
 
 
 class EdgeReader:
-    """Converts edges to an int64 tensor `edge_index`, [2, e], and edge values.
+    """Converts edges or a sparse matrix to `edge_index`, [2, e], and edge values.
 
-    As in PyG, entry (i, j) of a sparse matrix is the edge from j to i. If the converted
-    edges equal those of the last call, the same tensor is returned again, so that its
-    subgraphs can be reused. This tensor is cached until the object that the user passed
-    is freed. Each thread has its own cache.
+    As in PyG, entry (i, j) of a matrix is the edge j -> i. If edges equal those of the
+    last call, the same tensor is returned, so that its subgraphs are reused. The tensor
+    is cached per thread, until the object that the user passed is freed.
     """
 
     def __init__(self) -> None:

@@ -35,8 +35,7 @@ OTHER_GRAPHS = {
     "csr": "it reads the graph in a format of its own (csr, csc, perm); use the conv "
     "that takes edge_index, such as GATConv.",
 }
-"""Maps endings of argument names to the reason why a conv with such an argument cannot
-be uplifted."""
+"""Maps endings of argument names to the reason why the conv cannot be uplifted."""
 OTHER_CONVS = {
     "MeshCNNConv": "it needs exactly four edges per node, in a fixed order, which "
     "rooted subgraphs do not have; leave it out with skip=."
@@ -57,12 +56,12 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""PyG modules that pass messages, but are no `MessagePassing`. Maps prefixes of their
-class names to the reason why they cannot be uplifted."""
+"""Maps prefixes of class names of PyG modules that pass messages, but are no
+`MessagePassing`, to the reason why they cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
-    """Return what an argument holds, or None if its name does not tell.
+    """Return what an argument holds; None if its name does not tell.
 
     >>> role_of("edge_type"), role_of("pos"), role_of("beta")
     ('edge', 'node', None)
@@ -85,10 +84,7 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the names of the edge arguments that a GNN accepts, as keys of a dict.
-
-    The value is False if the GNN accepts the argument only through `**kwargs`.
-    """
+    """Map edge arguments that a GNN accepts to whether its signature names them."""
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -103,11 +99,7 @@ def states_argument(gnn: nn.Module) -> str:
 
 
 def graph_argument(gnn: nn.Module) -> str | None:
-    """Return the name of the argument that takes the edges, or None if there is none.
-
-    This is `edge_index`, `adj_t` or `adj`. If the GNN has none of these, the second
-    argument takes the edges, unless its name says that it holds something else.
-    """
+    """Return the name of the argument for edges, by default the second, or None."""
     arguments = arguments_of(gnn)
     names = [a.name for a in arguments if a.kind not in VARIADIC]
     found = [name for name in names if name in GRAPH_ARGUMENTS]
@@ -120,10 +112,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the names of the arguments for node states and edges.
-
-    Returns None if both can be passed by position.
-    """
+    """Return argument names of states and edges; None if both can be positional."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -131,10 +120,7 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 
 
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the names of further arguments of a GNN, such as `pos`, as keys of a dict.
-
-    The value tells whether the argument is required.
-    """
+    """Map further arguments of a GNN, such as `pos`, to whether they are required."""
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
         argument.name: argument.default is argument.empty
@@ -149,13 +135,7 @@ def needs_both_edge_arguments(gnn: nn.Module) -> bool:
 
 
 def check_module(what: str, value: object) -> None:
-    """Raise `OptionError` unless `value` is an instance of `nn.Module`.
-
-    >>> check_module("the base GNN", nn.Linear)
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: the base GNN Linear is a class; build it first: \
-Linear(...).
-    """
+    """Raise `OptionError` unless `value` is an instance of `nn.Module`."""
     if isinstance(value, type):
         name = value.__name__
         raise OptionError(f"{what} {name} is a class; build it first: {name}(...).")
@@ -182,7 +162,7 @@ def check_callable(gnn: object) -> None:
 
 
 def refusal(gnn: nn.Module) -> str | None:
-    """Return the reason why a GNN cannot run on rooted subgraphs, or None if it can."""
+    """Return why a GNN cannot run on rooted subgraphs; None if it can."""
     if type(gnn).__name__ in OTHER_CONVS:
         return OTHER_CONVS[type(gnn).__name__]
     if reason := _other_module(gnn):
@@ -226,11 +206,7 @@ def _other_module(module: nn.Module) -> str | None:
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
-    """Return the parameters of `gnn.forward`.
-
-    A PyG `Sequential` declares its parameters in a string, such as "x, edge_index". The
-    parameters of an uplifted conv are those of the conv inside.
-    """
+    """Return the parameters of `gnn.forward`, or of a conv inside an uplifted conv."""
     named = getattr(getattr(gnn, "signature", None), "param_dict", None)
     if named is not None:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -253,10 +229,7 @@ EDGE_WIDTH_NAMES = (
 
 
 def node_widths(gnn: nn.Module) -> list[int]:
-    """Return the widths that the node states of a GNN may have, likeliest first.
-
-    The list is empty for a lazy GNN, which takes any width.
-    """
+    """Return widths that a GNN's node states may have, likeliest first; [] if lazy."""
     if any(is_lazy(weight) for weight in gnn.parameters()):
         return []
     own = ("in_channels", "channels", "out_channels")
@@ -271,9 +244,8 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    The input of a Linear is often the attributes of an edge together with the states of
-    one or two nodes. So for every width w in the GNN, w - in_channels and
-    w - 2 * in_channels are also candidates.
+    A Linear's input is often an edge together with one or two nodes. So for every width
+    w in the GNN, w - in_channels and w - 2 * in_channels are also candidates.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES

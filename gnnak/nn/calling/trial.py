@@ -34,14 +34,9 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return example values for the further arguments of a GNN, as a list of dicts.
+    """Return example values for further arguments; first, for required arguments only.
 
-    The first dict has only the required arguments; later dicts also have optional ones.
     The list is empty if the name of a required argument does not tell what it holds.
-
-    >>> from torch_geometric.nn import RGCNConv
-    >>> example_arguments(RGCNConv(8, 8, num_relations=2), 8)
-    [{}, {'edge_type': tensor([0, 0, 0, 0])}]
     """
     if unknown_arguments(gnn):
         return []
@@ -76,9 +71,8 @@ MAX_COLUMNS = 4
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    `further` has values for further arguments of the GNN, such as `pos`, by name. If
-    the edge attributes of a user's graph are known, they are passed as `edge_attr`,
-    [e, ...], and tried first. If every call fails, `failure` is the error to report.
+    `further` has values for further arguments, by name. The user's `edge_attr`, [e,
+    ...], are tried first. If all calls fail, `failure` is the error to report.
     """
 
     def __init__(
@@ -107,10 +101,7 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self) -> Calling | None:
-        """Try calls without and with edge arguments.
-
-        Returns what the successful calls have shown, or None if all calls fail.
-        """
+        """Try calls without and with edge arguments; return None if all calls fail."""
         out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []
@@ -137,11 +128,9 @@ class Trial:
         )
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
-        """Call the GNN with values of one edge argument until a call succeeds.
+        """Return the output's width, or None, and whether the GNN reads the argument.
 
-        Returns the width of the output (None if every call fails), and whether the GNN
-        reads the argument. If the calls do not show whether the GNN reads it, the
-        second result is `named`, which tells whether the signature names the argument.
+        If calls do not tell, the second result is `named`, from the signature.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -212,10 +201,10 @@ class Trial:
 
 @contextmanager
 def trial_mode(module: nn.Module) -> Iterator[None]:
-    """Context manager: put `module` in evaluation mode and switch gradients off.
+    """Context manager: switch to evaluation mode without gradients, then restore modes.
 
-    On exit, modes and the random state are restored. If `module` is lazy, the random
-    state is not restored, so that the next lazy module gets other initial weights.
+    The random state is also restored, unless `module` is lazy: the next lazy module
+    must get other initial weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())
@@ -234,10 +223,9 @@ def try_out(
 ) -> Calling:
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
-    If `edge_attr`, [e, ...], is not None, its rows are tried first. The run leaves
-    `gnn` unchanged, except that lazy modules initialise their weights for inputs of
-    width `in_channels`. Error messages quote `origin`, which says where this width
-    comes from.
+    Rows of `edge_attr`, [e, ...], are tried first. `gnn` does not change, except that
+    lazy modules initialise weights for `in_channels`. Messages quote `origin`, the
+    source of this width.
 
     Raises:
         OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
@@ -252,11 +240,10 @@ def try_out(
 
 
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
-    """Return the input and output widths of `gnn`, or None if they cannot be found.
+    """Return the input and output widths of `gnn`; None if no declared width works.
 
-    The widths that `gnn` declares are tried on a small graph. If all fail, half of each
-    width is tried, because the first Linear of a conv such as EdgeConv takes the states
-    of two nodes. A half width is not accepted for a GNN that needs edge attributes.
+    Half of each width is also tried: the first Linear of convs such as EdgeConv takes
+    the states of two nodes. Half a width is refused if the GNN needs edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -275,11 +262,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Run trials until one succeeds.
-
-    Returns this trial and its `Calling`, or the first trial and None if all fail. The
-    trial is None if there are no example arguments to try.
-    """
+    """Run trials; return the first success and its `Calling`, or the first and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

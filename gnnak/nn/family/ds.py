@@ -55,8 +55,6 @@ class DSReadout(nn.Module):
 
     $$x_u = \text{ELU}\Big(W \,\text{POOL}_{v}\,
         [h^0_{u,v} \,\Vert\, \dots \,\Vert\, h^L_{u,v}] + b\Big)$$
-
-    $h^t_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$ after $t$ layers.
     """
 
     def __init__(
@@ -108,7 +106,6 @@ class NestedReadout(nn.Module):
 
     $$x_u = \text{POOL}_{v}\, [h^1_{u,v} \,\Vert\, \dots \,\Vert\, h^L_{u,v}]$$
 
-    $h^t_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$ after $t$ layers.
     If `reduce` is None, there is no pool: $x_u$ is the state of the root, $v = u$.
     """
 
@@ -117,11 +114,7 @@ class NestedReadout(nn.Module):
         self.reduce = reduce
 
     def forward(self, states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
-        """Return node states, [n, L * c].
-
-        `states` has the states of the node copies before the first layer and after each
-        of the L layers, [m, c] each.
-        """
+        """Return node states, [n, L * c], from `states` before and after each layer."""
         h = torch.cat(list(states[1:]), dim=1)
         if self.reduce is None:
             pooled = at_centroid(h, subgraphs)

@@ -24,8 +24,6 @@ class SharedConv(nn.Module):
     r"""Pool each node's states over all its subgraphs, then run a conv on the graph.
 
     $$x_v = \text{BN}(\text{CONV}_{\text{graph}}(\text{POOL}_{w}\, h_{w,\cdot})_v)$$
-
-    $h_{w,v}$ is the state of node $v$ in the subgraph rooted at $w$.
     """
 
     def __init__(self, conv: nn.Module, channels: int, reduce: Reduce) -> None:
@@ -111,8 +109,8 @@ def dss_gnn(
 
 
 SunConvs = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
-"""The four convs of a `SUNLayer`. The first two are for nodes that are not the root:
-one runs inside the subgraphs, and one on the graph. The last two are for the root."""
+"""The convs of a `SUNLayer`: inside the subgraphs and on the graph, for all nodes but
+the root; inside the subgraphs and on the graph, for the root."""
 
 
 class SUNLayer(nn.Module):

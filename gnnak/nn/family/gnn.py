@@ -32,14 +32,14 @@ class SubgraphGNN(nn.Module):
     $$h^0 = \text{START}(x), \qquad h^{t} = \text{LAYER}_t(h^{t-1}), \qquad
         x' = \text{READOUT}(h^0, \dots, h^L)$$
 
-    The members of the family, such as `ds_gnn` and `sswl_gnn`, are such compositions. A
-    later pool of $x'$ over the nodes of a graph gives the state of the graph.
+    Functions such as `ds_gnn` and `sswl_gnn` build these compositions. A later pool of
+    $x'$ over the nodes of a graph gives the state of the graph.
 
     Args:
-        start: Maps (x, subgraphs, edge_index, batch) to the initial states $h^0$. These
-            are states of node copies, [m, c], or, for layers that compute node states,
-            states of nodes, [n, c]. A start that reads structural encodings lists them
-            in an attribute `encodings`. See `gnnak.nn.family.gnn.PairEncoder`.
+        start: Maps (x, subgraphs, edge_index, batch) to the initial states $h^0$ of
+            node copies, [m, c], or of nodes, [n, c], for layers that compute node
+            states. Its attribute `encodings`, if any, lists the structural encodings
+            that it reads. See `gnnak.nn.family.gnn.PairEncoder`.
         layers: Each maps (h, subgraphs, edge_index, edge_attr) to new states.
         readout: Maps ([h^0, ..., h^L], subgraphs) to node states, [n, out_channels].
         out_channels: Width of the node states after the readout.
@@ -298,14 +298,10 @@ def node_readout(states: Sequence[Tensor], _: RootedSubgraphs) -> Tensor:
 
 
 class LastReadout(nn.Module):
-    r"""Pool the last layer's states to one state per node.
+    r"""Pool the last layer's states $h_{u,v}$ (root u, node v) to one state per node.
 
     $$\text{"VS"}: x_u = \text{POOL}_{v}\, h_{u,v} \qquad
         \text{"SV"}: x_v = \text{POOL}_{u}\, h_{u,v}$$
-
-    $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. "VS" pools the
-    nodes of each subgraph. "SV" pools each node over all subgraphs that contain the
-    node. A later pool over each graph pools the states $x$.
     """
 
     def __init__(self, reduce: Reduce = "mean", order: ReadoutOrder = "VS") -> None:
@@ -323,13 +319,7 @@ class LastReadout(nn.Module):
 
 
 class MLPReadout(LastReadout):
-    r"""Pool the last layer's states to one state per node, followed by an MLP.
-
-    $$x_u = \text{ReLU}\big(\text{BN}\big(\text{MLP}
-        (\text{POOL}_{v}\, h_{u,v})\big)\big)$$
-
-    This is the equation for the order "VS"; for "SV", see `LastReadout`.
-    """
+    r"""`LastReadout`, followed by $\text{ReLU}(\text{BN}(\text{MLP}(x)))$."""
 
     def __init__(
         self, channels: int, reduce: Reduce = "sum", order: ReadoutOrder = "VS"

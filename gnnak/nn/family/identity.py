@@ -49,10 +49,7 @@ class IDLayer(nn.Module):
 
 
 def root_readout(states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Return the normalised state of each root $u$ in its own subgraph, [n, c].
-
-    $$x_u = h_{u,u} \,/\, \lVert h_{u,u} \rVert_2$$
-    """
+    r"""Return $h_{u,u} / \lVert h_{u,u} \rVert_2$ of each root $u$, [n, c]."""
     x = normalize(at_centroid(states[-1], subgraphs))
     return to_nodes(x, subgraphs, subgraphs.known_num_nodes)
 
@@ -86,15 +83,11 @@ def id_gnn(
 
 
 class ClosedWalkEncoder(nn.Module):
-    r"""Add the weights of closed walks to node states.
+    r"""Add the weights of closed walks to node states; see `closed_walks`.
 
     $$x_v \leftarrow x_v + W\,
         [\hat{A}_{vv}, (\hat{A}^2)_{vv}, \dots, (\hat{A}^K)_{vv}], \qquad
         \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
-
-    $A$ is the adjacency matrix, $D$ has the in-degrees of $A + I$, and $K$ is
-    `num_steps`. If the extractor has not computed these weights (see `WithEncodings`),
-    the forward pass computes them, and synchronises with a GPU.
     """
 
     def __init__(self, channels: int, num_steps: int = 10) -> None:

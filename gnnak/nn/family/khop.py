@@ -22,10 +22,10 @@ class Rings(NamedTuple):
     node: tuple[Tensor, ...]
     """For each ring, the node of each row."""
     edges: dict[tuple[int, int], Tensor]
-    """Maps (source ring, target ring) to the edges between these rings, as row numbers
-    in the two rings, [2, edges]. The target ring is the source ring or the next inner
-    one. If rings are padded, there is a column for every edge copy of the batch. If an
-    edge copy does not join the two rings, its column names padding rows."""
+    """Maps (source ring, target ring) to the edges between the rows of these rings, [2,
+    edges]. The target ring is the source ring or the next inner ring. In padded rings,
+    every edge copy of the batch has a column, with padding rows if it is not between
+    these rings."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, a scalar; None if there is no padding."""
 
@@ -33,8 +33,8 @@ class Rings(NamedTuple):
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
     """Divide egonets into rings 0, ..., `num_hops`; the result is cached.
 
-    Padded egonets get padded rings. Their sizes depend only on the sizes of the
-    tensors of the egonets, so this function does not synchronise for them.
+    For padded egonets, this does not synchronise: ring sizes depend on tensor sizes
+    only.
     """
 
     def find() -> Rings:
@@ -82,7 +82,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
     column = torch.arange(subgraphs.num_edge_copies, device=order.device)
 
     def padding(number: int) -> Tensor:
-        """Return a padding row of a ring for each edge copy, taking rows in turn."""
+        """Return, for each edge copy, one of the padding rows of a ring."""
         return count[number] + column % (nodes[number].numel() - count[number])
 
     edges = {}
@@ -99,11 +99,7 @@ def _joins(hops: Tensor, source: int, target: int) -> Tensor:
 
 
 def _most_rows(subgraphs: RootedSubgraphs, number: int) -> int:
-    """Return an upper bound on the number of rows of a ring.
-
-    Ring 0 has as many rows as there are egonets. Ring 1 has no more rows than the graph
-    has edges. No ring has more rows than there are node copies.
-    """
+    """Bound the rows of a ring by egonets (ring 0), edges (ring 1) or node copies."""
     copies, edges = subgraphs.num_copies, subgraphs.num_edges
     if number == 0:
         return subgraphs.num_subgraphs

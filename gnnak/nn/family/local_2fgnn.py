@@ -97,10 +97,7 @@ class L2FGNNLayer(SSWLLayer):
 
 
 def _neighbour_sum() -> nn.Module:
-    """Build a conv without weights, the sum of ReLU(x_j + e_ij) over neighbours j.
-
-    It is GINE, which has fast code, with a weight 1 + eps = 0 of the node itself.
-    """
+    """Build a GINE that only sums ReLU(x_j + e_ij) over neighbours j; GINE is fast."""
     return GINEConv(nn.Identity(), eps=-1.0)
 
 
