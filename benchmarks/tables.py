@@ -16,11 +16,20 @@ from benchmarks.family_results import brec_counts, family_results
 from benchmarks.markdown import RESULTS, markdown
 from benchmarks.own_loop_tables import captured, own_loop, published_step
 from benchmarks.paper_tables import agreement_summary, filled_table, paper_tables
+from gnnak.datasets import find_entry
+from gnnak.report.pictures import curves_figure
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.records.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
+ASSETS = Path("docs/assets")
+CURVES = {
+    "zinc": ("gcn", "gin", "pna*", "gin-ak+", "sswl+-gin"),
+    "cifar10": ("gin", "gin-ak+-s"),
+    "pattern": ("gin-ak+",),
+}
+"""The networks whose learning curves are plotted, by experiment."""
 BLOCK = 5
 """`agreement` compares learning curves by means over this number of epochs."""
 
@@ -124,6 +133,21 @@ def agreement() -> str:
         for path in ("fast", "plain", "full runs")
     ]
     return markdown(["epochs", *header], rows)
+
+
+def curves(experiment: str) -> str:
+    """Plot validation scores over epochs, one run of each network; return an SVG."""
+    entry = load_experiment(experiment)
+    names = {entry.config_for(name).cell(): name for name in CURVES[experiment]}
+    runs = {
+        names[record["cell"]]: record
+        for record in reversed(read_records(RESULTS / "runs.jsonl"))
+        if record["cell"] in names and record["config"]["train"]["seed"] == 0
+    }
+    lines = {name: runs[name]["curves"]["validation"] for name in CURVES[experiment]}
+    info = find_entry(experiment).info
+    log = info.metric == "mae"
+    return curves_figure(lines, info.title, f"validation {info.metric}", log)
 
 
 def _is_zinc(record: Record) -> bool:
@@ -234,10 +258,12 @@ def render(text: str) -> str:
 
 
 def main() -> None:
-    """Render the tables of the README and of all pages in docs/."""
+    """Render the tables of the README and of docs/, and the learning curves."""
     for page in PAGES:
         page.write_text(render(page.read_text("utf-8")), "utf-8")
         print(page)
+    for experiment in CURVES:
+        (ASSETS / f"curves-{experiment}.svg").write_text(curves(experiment) + "\n")
 
 
 if __name__ == "__main__":
