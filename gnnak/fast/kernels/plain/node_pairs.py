@@ -114,5 +114,5 @@ def pool_product_backward(
 
 
 def by_rank(rows: Tensor, pairs: NodePairs) -> Tensor:
-    """Sort the rows of nodes, [n, c], by `NodePairs.first`."""
+    """Return `rows`, [n, c], with row i moved to position `pairs.rank[i]`."""
     return torch.empty_like(rows).index_copy_(0, pairs.rank, rows)
