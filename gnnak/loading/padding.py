@@ -157,10 +157,9 @@ class _Part(NamedTuple):
 class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
-    Padding indices are spread evenly over the padding rows. CSR row pointers are padded
-    with empty groups, except that the last graph has all padding nodes. `sizes` has,
-    for each axis, the padded number of rows of each batch; further batches are left
-    out.
+    Padding indices are spread evenly over the padding rows. Padding groups are empty,
+    except for the last graph, which has all padding nodes. `sizes` has the padded
+    number of rows of each batch, by axis; batches without a size are left out.
     """
 
     memory: Tensor
@@ -256,7 +255,7 @@ class _Block:
         self.end += missing
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return one tensor of all values; `padding` yields the numbers for `pad`."""
+        """Return a tensor of all values; `padding` yields those of each `pad` call."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)
