@@ -201,7 +201,7 @@ class _Nearest:
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update scores for a sampled root; return False, since no score increases."""
+        """Update scores after sampling `subgraph`; return False: no score increases."""
         frontier = self.root[subgraph : subgraph + 1]
         distance = 0
         while frontier.size:
