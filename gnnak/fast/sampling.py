@@ -235,7 +235,7 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Average `column` over the neighbours of each node that `_nearer` counts."""
+    """Average `column` over each node's neighbours that `_nearer` counts."""
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)
     k = 0

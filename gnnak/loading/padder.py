@@ -37,7 +37,7 @@ LEAST_STEP = 64
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    If `distinct`, axes have different sizes, which tell the axis of a tensor's rows.
+    If `distinct`, all axes get different sizes, so that a tensor's size tells its axis.
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:

@@ -87,7 +87,7 @@ def _by_batch(
 def _last_pointers(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> Iterator[Tensor]:
-    """Return the last entry of each batch's row pointer, for all "pointers" fields."""
+    """Return each batch's last row pointer entry, for all fields of kind "pointers"."""
     numbers: list[int] = []
     for field in fields.values():
         if field.kind == "pointers" and field.refers_to is not None:
@@ -249,7 +249,7 @@ class _Block:
         self.end += count
 
     def align(self) -> None:
-        """Append unused numbers up to a multiple of `ALIGNMENT`."""
+        """Append unused numbers until the length is a multiple of `ALIGNMENT`."""
         missing = -self.end % ALIGNMENT
         self.padding[-1][0] += missing
         self.end += missing

@@ -94,7 +94,7 @@ class Coverage:
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
-        """Count a sampled subgraph; return how many of its nodes are newly covered."""
+        """Count a sampled subgraph; return how many of its nodes now reach `wanted`."""
         self.covered[nodes] += 1
         return int(np.count_nonzero(self.covered[nodes] == self.wanted[nodes]))
 

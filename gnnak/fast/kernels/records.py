@@ -85,7 +85,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """Groups of m rows. `gated_sums` adds up the rows of each group."""
+    """Groups of m rows, which `gated_sums` multiplies by gates and adds up."""
 
     groups: Groups
     key: Tensor
