@@ -86,7 +86,7 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Context manager for code that frees or reuses the memory pools of CUDA graphs."""
+    """Context manager: `peak_megabytes` stays right while CUDA graph pools change."""
     index = _index(device)
     peak = _peak_bytes(index)
     try:
@@ -97,7 +97,7 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: yield a list that gets a GPU's growth of memory, in bytes."""
+    """Context manager: yield a list; on exit, add the peak memory growth in bytes."""
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)

@@ -205,7 +205,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`; `number[i]` is the message that edge copy i carries."""
+    """Build `Messages.into`; edge copy i carries message `number[i]` out of `count`."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.

@@ -105,9 +105,9 @@ def _edges(
     node, subgraph, first, ptr, neighbor, name, start, ends, edge, copies, total,
     WRITE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Search the source of each incoming edge of a node copy in the copy's subgraph.
+    """For each node copy, find the incoming edges with a source in the same subgraph.
 
-    Without `WRITE`, count edges in `start`; else write edges to `ends` and `edge`.
+    Without `WRITE`, count them in `start`; else write them to `ends` and `edge`.
     """
     copy = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = copy < copies

@@ -167,7 +167,7 @@ def _fill(
     layers, out_node, out_subgraph, weight,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute weights in one component, in order of distance to the sampled roots."""
+    """Compute the rows of `Filling` of one component, from sampled roots outwards."""
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
     there = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
@@ -235,7 +235,7 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Average the weights at `column` over each node's neighbours at `distance - 1`."""
+    """Average `column` over each node's neighbours that `_nearer` counts."""
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)
     k = 0

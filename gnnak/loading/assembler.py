@@ -331,7 +331,7 @@ class EpochWindows:
         self._prefetched = epoch, self._start(epoch)
 
     def _take(self, epoch: int) -> Windows:
-        """Return the prefetched windows of an epoch, or start to compute windows."""
+        """Return the windows of an epoch: those being prefetched, or else new ones."""
         if self._prefetched is not None and self._prefetched[0] == epoch:
             windows, self._prefetched = self._prefetched[1], None
             return windows

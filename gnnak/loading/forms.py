@@ -107,7 +107,7 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set the two mappings that `Batch.to_data_list` reads."""
+        """Set the mappings by which `Batch.to_data_list` splits fields into graphs."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
@@ -167,7 +167,7 @@ class _Lazy(Mapping):
 
 @dataclass(frozen=True, eq=False)
 class PaddedForm:
-    """A PyG batch with padding, and the batch's fields at the time of padding."""
+    """A PyG batch with padding, and its unpadded fields, to notice when they change."""
 
     item: Item
     build: Callable[[Item], Batch]
@@ -186,11 +186,11 @@ class PaddedForm:
             self.padder.shapes.pad_to_largest()
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Copy or pickle this object as None: copies of a batch are not padded."""
+        """Copy or pickle this object as None: a copied batch has no padded form."""
         return type(None), ()
 
     def update(self, name: str, value: object) -> None:
-        """Copy a field again, because version counters miss changes through `.data`."""
+        """Copy a field to the padded batch again: `.data` may change it unnoticed."""
         given = self.item.batch
         padded = self.item.extra.get(name, getattr(given, name, None))
         if not self.is_copy or padded is None or not isinstance(value, Tensor):
@@ -210,9 +210,8 @@ class PaddedForm:
 class Unpadded:
     """Computes the padded form of a PyG batch when it is needed.
 
-    Refers to no tensor with a row per node, edge or graph, so that a batch's memory can
-    be freed. `axes` maps each field to the axis of its rows, or to None if the field
-    cannot be padded.
+    Keeps alive no tensor with a row per node, edge or graph. `axes` maps each field to
+    the axis of its rows, or to None if the field cannot be padded.
     """
 
     def __init__(

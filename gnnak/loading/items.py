@@ -66,7 +66,7 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 
 def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Return one tensor for each block of memory; views have the block of a tensor."""
+    """Return one tensor for each block of memory, which several views may share."""
     found = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
     return list(found.values())
 

@@ -37,7 +37,7 @@ LEAST_STEP = 64
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    If `distinct`, axes have different sizes, which tell the axis of a tensor's rows.
+    If `distinct`, all axes get different sizes, so that a tensor's size tells its axis.
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
@@ -76,9 +76,9 @@ class Shapes:
         self._only_largest = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
-        """Choose the smallest shape with room for each of the first `until` batches.
+        """Choose, for each of the first `until` batches, the smallest shape that fits.
 
-        Only the first `full` batches determine new shapes: a last batch is smaller.
+        New shapes are computed from the first `full` batches, which have full size.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -199,8 +199,8 @@ class Demand:
 class Padder:
     """Pads batches of at most `batch_size` graphs to one of a few shapes.
 
-    A last batch is not padded if it has a single graph, for which BatchNorm raises an
-    error, or more graphs than others. If `both`, batches are also kept without padding.
+    The last batch stays unpadded if it has more graphs than the others, or only one
+    (BatchNorm raises an error). If `both`, unpadded batches are returned as well.
     """
 
     def __init__(
@@ -210,9 +210,9 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return a window's batches twice: with padding, and without.
+        """Return (padded batches, unpadded batches), or ([], []) if none is padded.
 
-        If `both` is False, the first list is empty, and the second has padded batches.
+        If `both` is False, the padded batches are in the second list.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:

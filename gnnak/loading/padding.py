@@ -87,7 +87,7 @@ def _by_batch(
 def _last_pointers(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> Iterator[Tensor]:
-    """Return the last entry of each batch's row pointer, for all "pointers" fields."""
+    """Return each batch's last row pointer entry, for all fields of kind "pointers"."""
     numbers: list[int] = []
     for field in fields.values():
         if field.kind == "pointers" and field.refers_to is not None:
@@ -157,10 +157,9 @@ class _Part(NamedTuple):
 class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
-    Padding indices are spread evenly over the padding rows. CSR row pointers are padded
-    with empty groups, except that the last graph has all padding nodes. `sizes` has,
-    for each axis, the padded number of rows of each batch; further batches are left
-    out.
+    Padding indices are spread evenly over the padding rows. Padding groups are empty,
+    except for the last graph, which has all padding nodes. `sizes` has the padded
+    number of rows of each batch, by axis; batches without a size are left out.
     """
 
     memory: Tensor
@@ -250,13 +249,13 @@ class _Block:
         self.end += count
 
     def align(self) -> None:
-        """Append unused numbers up to a multiple of `ALIGNMENT`."""
+        """Append unused numbers until the length is a multiple of `ALIGNMENT`."""
         missing = -self.end % ALIGNMENT
         self.padding[-1][0] += missing
         self.end += missing
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return one tensor of all values; `padding` yields the numbers for `pad`."""
+        """Return a tensor of all values; `padding` yields those of each `pad` call."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)

@@ -307,7 +307,7 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 
 
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
-    """Return the neighbours along outgoing edges; `backwards` if they are equal."""
+    """Return the neighbours along outgoing edges; in undirected graphs, `backwards`."""
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
 
@@ -319,7 +319,7 @@ def search_plan(
 
     For each layer, `radius` hops forwards find the roots whose subgraphs contain the
     nodes found so far; then `radius` hops backwards find the nodes of these subgraphs.
-    Models without the context encoding need no hops forwards: pass `backwards` twice.
+    Without the context encoding, all hops go backwards: pass `backwards` twice.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]

@@ -48,7 +48,7 @@ class Window:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes on which this window has rows; without subgraphs, only some."""
+        """The axes of this window; without subgraphs, only graphs, nodes and edges."""
         if self.subgraphs is None:
             return AXES[:3]
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
@@ -69,7 +69,7 @@ def make_window(
 
     `sizes` has the number of graphs of each batch. `counts`, on the CPU, has each
     graph's number of nodes and edges, [2, g], or also of node copies and edge copies,
-    [4, g]. If None, they are read from the device, which synchronises. Otherwise,
+    [4, g]. If `counts` is None, they are read from the device, which synchronises; else
     subgraph i must be rooted at node i, and `subgraphs.max_hop` must be cached.
     """
     ends = [0, *accumulate(sizes)]
@@ -171,7 +171,7 @@ class _Splitter:
         self.numbers = _merged(parts)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split a tensor that has no indices by batch; padding rows get `padding`."""
+        """Split a tensor without indices into batches; padding rows get `padding`."""
         sizes = [self.before[axis], *self.sizes[axis]]
         return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 
@@ -402,7 +402,7 @@ def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
 
 
 def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
-    """Return the groupings that models need; only edge features need one by edge."""
+    """Return the groupings that models need: that by edge only with edge features."""
     sampled = isinstance(window.subgraphs, SampledSubgraphs)
     groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
     if window.batch.edge_attr is None:

@@ -42,7 +42,7 @@ MOST_ENTRIES = 300
 
 
 class Place(NamedTuple):
-    """The place of a number or of a container, such as a dict, in a model."""
+    """Where a model stores a number, or a container of numbers such as a dict."""
 
     module: nn.Module
     name: str
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
 
 def find_numbers(model: nn.Module) -> list[Place]:
-    """Return the places of all numbers of a model, and of containers around them."""
+    """Return the places of all numbers in module attributes and of their containers."""
     found: list[Place] = []
     for module in model.modules():
         entries_left = iter(range(MOST_ENTRIES))
@@ -93,7 +93,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and its numbers; no places without numbers."""
+    """Return the places of a container and of its numbers; none without numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -224,7 +224,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Context manager: ignore, from now on, the numbers that the block changes."""
+        """Context manager: find numbers that the block changes; ignore them later."""
         if not self._is_same():
             self.remember()
         yield
@@ -361,7 +361,7 @@ class EdgeGuard:
         return tree_map(guarded, outputs)
 
     def check(self) -> None:
-        """Raise `SubgraphError` if the host already knows of overwritten edges."""
+        """Raise `SubgraphError` if edges of an earlier step were found overwritten."""
         if self._unchanged is not None and not self._unchanged[1]:
             self._unchanged = None
             raise SubgraphError(

@@ -161,7 +161,7 @@ class SlicedPropagate:
         return found
 
     def _of(self, name: str, value: Any, edges: Tensor, every: Tensor) -> Any:
-        """Return the rows for `edges` if an argument has a row per edge, else all."""
+        """Return the rows `edges` of `value` if it has a row per edge, else `value`."""
         if name not in self.per_edge or not isinstance(value, Tensor):
             return value
         dim = self.node_dim if value.dim() >= abs(self.node_dim) else 0

@@ -196,7 +196,7 @@ def disturbed_batch(batch: Batch, item: Item) -> Batch:
 
 
 def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Copy a batch, and change its tensors, except structure such as `edge_index`."""
+    """Copy a batch; apply `change` to its tensors, except structure (`edge_index`)."""
     found = copy.copy(batch)
     for name, value in batch._store.items():
         if isinstance(value, Tensor) and not is_structure(name, value):

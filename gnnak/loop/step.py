@@ -33,7 +33,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; a tensor, which CUDA graphs read, is changed in place."""
+    """Set the learning rate; in place if it is a tensor, which CUDA graphs read."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

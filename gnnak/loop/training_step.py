@@ -91,7 +91,7 @@ class Captured(NamedTuple):
 
 
 class PaddedLoss(nn.Module):
-    """Wraps the loss in a module, so that `find_difference` also checks the loss."""
+    """The loss as a module, so that `find_difference` also tests it with padding."""
 
     def __init__(self, loss: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -321,7 +321,7 @@ class TrainingStep:
     def _compare(
         self, forward: Callable[..., Any], batch: Batch, item: Item
     ) -> tuple[str | None, list[str | None]]:
-        """Return what padding changes in the model, or None, and `axes_of` outputs."""
+        """Return the result of `find_difference`, and the axis of each output."""
         outputs: Any = None
         axes: list[str | None] = []
 
@@ -347,7 +347,7 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return outputs, and with `padded_loss` the loss, on a padded batch."""
+        """Run the model on a padded batch; with `padded_loss`, also return the loss."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
@@ -372,7 +372,7 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captures if tensors, training modes or numbers have changed."""
+        """Discard captures if the model's tensors, modes or numbers have changed."""
         number = self._numbers.changed() if self._captured else None
         has_changed = self._watch.has_changed(quick=bool(self._captured))
         if has_changed:
@@ -390,7 +390,7 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """List the model's weights; warn of new ones that are not trained."""
+        """Record the weights; warn of ones added since that are untrained."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}

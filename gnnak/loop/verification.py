@@ -190,7 +190,7 @@ def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
 
 
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
-    """Return whether two buffers are equal up to `BUFFER_TOLERANCES`."""
+    """Return whether `found` is `wanted` up to `BUFFER_TOLERANCES`."""
     if not is_inexact(wanted):
         return torch.equal(wanted, found)
     change, size = (
@@ -263,7 +263,7 @@ BatchNorm, are zero up to rounding errors."""
 
 
 class GradientComparison:
-    """Computes the gradients of a model's weights in two calls, and compares them."""
+    """Compares the gradients of a model's weights with and without padding."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -332,7 +332,7 @@ MOST_LETTERS = 200
 def find_difference(
     model: nn.Module, plain: Callable[[], Any], padded: Callable[[bool], Any]
 ) -> str | None:
-    """Return a text that says which result of a model padding changes, or None.
+    """Return a message if padding changes any result of a model, or else None.
 
     `plain()` and `padded(disturb)` call the model without and with padding, and return
     outputs without padding rows. If `disturb`, padding rows are not zero. The outputs,
@@ -374,7 +374,7 @@ def find_difference(
 
 @dataclass(frozen=True)
 class _Calls:
-    """Two calls of a model that are compared; see `find_difference`."""
+    """Calls of a model without and with padding, whose results are compared."""
 
     model: nn.Module
     buffers: SavedBuffers
@@ -386,7 +386,7 @@ class _Calls:
     then raises an error, nothing is compared."""
 
     def difference(self) -> str | None:
-        """Return which output, stored tensor or buffer padding changes, or None."""
+        """Return a text if padding changes outputs, stored tensors or buffers."""
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:

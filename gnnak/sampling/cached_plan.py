@@ -136,7 +136,7 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return `num_components`, `sizes`, `nodes` and `near` of the graphs of a chunk."""
+    """Return `num_components`, `sizes`, `nodes`, `near` of `CachedPlans` for `plan`."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     parts = counts_of(batch[groups.order[groups.ptr[:-1]]], ptr.numel() - 1)

@@ -54,11 +54,11 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return False, since layers also estimate the states of dropped roots."""
+        """Return False: dropped roots get estimated states, so none is missing."""
         return False
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return `held / covered`, [n], which corrects sums over sampled subgraphs."""
+        """Return `held / covered`, [n], a factor for sums over sampled subgraphs."""
         return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)
 
     def _group_key(self, axis: Axis) -> GroupKey:

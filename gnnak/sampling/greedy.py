@@ -94,7 +94,7 @@ class Coverage:
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
-        """Count a sampled subgraph; return how many of its nodes are newly covered."""
+        """Count a sampled subgraph; return how many of its nodes now reach `wanted`."""
         self.covered[nodes] += 1
         return int(np.count_nonzero(self.covered[nodes] == self.wanted[nodes]))
 
@@ -201,7 +201,7 @@ class _Nearest:
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update scores for a sampled root; return False, since no score increases."""
+        """Update scores after sampling `subgraph`; return False: no score increases."""
         frontier = self.root[subgraph : subgraph + 1]
         distance = 0
         while frontier.size:

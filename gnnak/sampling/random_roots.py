@@ -121,7 +121,7 @@ def random_order(subgraphs: RootedSubgraphs, generator: Generator | None) -> Ten
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: Generator | None
 ) -> Tensor:
-    """Sample `quota[i]` random nodes of each group i; return masks, [times, nodes]."""
+    """Return `times` random masks, [times, n], of `quota[i]` nodes of each group i."""
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)

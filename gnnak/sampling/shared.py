@@ -50,7 +50,7 @@ class Replay:
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a layer call, or None if another sample has its key."""
+        """Store a layer call's sample, or None if other samples have the same key."""
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -80,10 +80,10 @@ def backward_task() -> int | None:
 
 
 class CachedGraph:
-    """A copy of one graph's edges, and what was computed from these edges.
+    """A copy of one graph's edges, with the subgraphs and sampling plan of this graph.
 
     `full` (all subgraphs) and `plan` are not random. `sampled` are the random subgraphs
-    of this forward pass; `replayed` are those of the layer that was recomputed last.
+    of this forward pass; `replayed` are those last sampled again to recompute a layer.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -156,9 +156,8 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; otherwise, cache a new graph.
 
-        Comparing edges synchronises with a GPU. During a capture, and if the forward
-        pass has `compared` the edges before, the same tensor counts as equal until
-        written to.
+        Comparing edges synchronises with a GPU. During a capture, or if this forward
+        pass has `compared` them, an equal version counter of the tensor suffices.
         """
         graph = self._graph
         if graph is not None and graph.has(edge_index, num_nodes, compared):
@@ -185,7 +184,7 @@ class ThreadState(threading.local):
     - `layers`: the ids of the layers that this forward pass has called so far.
     - `task`: the backward pass that recomputes this forward pass, if any.
     - `compared`: whether this forward pass has compared its edges with the cache.
-    - `attached`: the attached subgraphs whose edges it has compared, if any.
+    - `attached`: the subgraphs of a loader whose edges it has compared, if any.
     - `is_over`: whether the forward pass was a call of the model, and has ended.
     """
 
@@ -205,7 +204,7 @@ class ThreadState(threading.local):
 
     @property
     def trusts_versions(self) -> bool:
-        """Whether edges, once compared, need no further comparison in this pass."""
+        """Whether, after one comparison, version counters tell if edges change."""
         return self.in_model and not self.is_recomputing
 
     @property
@@ -342,7 +341,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether subgraphs of the caller or a loader fit the model's mode."""
+        """Return whether given subgraphs, sampled or not, are right for this mode."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None

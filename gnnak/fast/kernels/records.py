@@ -46,7 +46,7 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Build a `Lifted`. If `dtype` is None, both tensors get the wider dtype."""
+        """Build a `Lifted` of `dtype`, or of the wider dtype of `x` and `table`."""
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
@@ -85,7 +85,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """Groups of m rows. `gated_sums` adds up the rows of each group."""
+    """Groups of m rows, which `gated_sums` multiplies by gates and adds up."""
 
     groups: Groups
     key: Tensor

@@ -266,7 +266,7 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return any tensor like the encoded edge states, to check a conv in advance."""
+    """Return a tensor with the dtype and width of the encoded edge states."""
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
         return edge_attr if conv.reads_edges else None

@@ -50,7 +50,7 @@ _gates = ContextVar("gates", default=None)
 
 @contextmanager
 def shared_gates() -> Iterator[None]:
-    """Context manager: share the gates that `remember_gates` stores in the block."""
+    """Context manager: let `gate_tables` return what `remember_gates` has stored."""
     token = _gates.set({})
     try:
         yield
@@ -192,7 +192,7 @@ def lifted_gine_sum(
 ) -> tuple[Tensor, list[Tensor]]:
     """Return `plain.messages` of the states that `plain.lift` computes, [m, w].
 
-    Unless None, `linears` map `table` to embeddings and to gates, which are returned.
+    If given, `linears` map `table` to the embeddings to add and to the returned gates.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(

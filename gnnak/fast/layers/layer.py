@@ -95,7 +95,7 @@ def run_gine(
 class _GineLinear(torch.autograd.Function):
     """Autograd function: GINE's sums of messages, then the first Linear of its MLP.
 
-    Also returns `c`: if later layers read this `c`, one kernel adds up its gradients.
+    Also returns `c` for later layers, whose gradient the backward kernel then adds.
     """
 
     @staticmethod
@@ -272,7 +272,7 @@ def run_stack(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Run a base GNN and a Linear; return what `norm_add_linear` returns."""
+    """Run a base GNN and a Linear; also return the roots' states before the Linear."""
     *before, (conv, norm) = _parts(stack)
     e = distinct_rows(e)
     edges = edges_of(subgraphs, e)
@@ -430,7 +430,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the centroid encoding and pooled sums; each MLP has a dropout mask."""
+    """Compute the centroid encoding and pooled sums, with a dropout mask per MLP."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}

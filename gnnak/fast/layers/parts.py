@@ -76,7 +76,7 @@ def can_store(dtype: torch.dtype) -> bool:
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype | None:
-    """Return the dtype to which autocast converts a tensor, or None if it keeps it."""
+    """Return the dtype to which autocast converts a tensor, or None if it does not."""
     kind = values.device.type
     converts = torch.is_autocast_enabled(kind) and values.dtype != torch.double
     return torch.get_autocast_dtype(kind) if converts else None
@@ -145,9 +145,9 @@ class Rows(NamedTuple):
 
 
 class CachedRecompute:
-    """Recomputes a tensor once per backward pass; its last caller calls `release`.
+    """Recomputes a tensor at its first use in a backward pass, for all uses.
 
-    Leave `caches` False if no backward pass will follow to clear the cache.
+    If `caches` is True, a backward pass must follow, whose last use calls `release`.
     """
 
     def __init__(self, function: TensorFunction) -> None:

@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
-    """Return `compute()`, cached for `key` in a `call_of` block; outside, None."""
+    """In a `call_of` block, return `compute()`, cached for `key`; else return None."""
     call = _current.get()
     if call is None:
         return None
@@ -93,7 +93,7 @@ class WeightProducts(NamedTuple):
 def weight_products(layer: GNNAK) -> WeightProducts:
     """Return the weight-only terms of one layer.
 
-    A `call_of` block without activation checkpointing computes and caches all layers'.
+    Without checkpointing, a `call_of` block computes and caches those of all layers.
     """
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)

@@ -73,11 +73,11 @@ def make_captured_model(
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    Smaller shapes share the buffers of the largest shape. If an item does not fit, all
-    buffers and CUDA graphs are freed. Their shapes never become the largest again; else
-    two shapes could replace each other for ever. Data that change between steps must be
-    in tensors of the item, or at fixed addresses. `release` frees tensors that a step
-    leaves in the graphs' memory.
+    Smaller shapes share the buffers of the largest shape. An item that does not fit
+    sets a new largest shape, and all buffers and CUDA graphs are freed. A freed shape
+    never becomes the largest again, or two shapes could replace each other for ever.
+    Data that change between steps must be in tensors of the item, or at fixed
+    addresses. `release` frees tensors that a step leaves in the CUDA graphs' memory.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class _StaticBuffers:
 
 
 class CapturedModel(CapturedStep):
-    """A model whose forward and backward pass and update are captured per batch shape.
+    """Captures a model's forward pass, backward pass and update per batch shape.
 
     Run the backward pass before the next call, which overwrites activations. `last` has
     the passes that the last call replayed, or None.
@@ -327,7 +327,7 @@ class _Passes:
         return all(map(is_, [weight.grad for weight in trained], wanted))
 
     def _detach(self) -> None:
-        """Free the autograd graph, which would run nodes on the capture's stream."""
+        """Free the autograd nodes, which would run on the stream of the capture."""
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)
         self.outputs = [

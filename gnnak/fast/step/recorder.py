@@ -127,7 +127,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_generator(self) -> None:
-        """Capture an empty graph: this repairs PyTorch's random number generator."""
+        """Capture an empty graph: this resets PyTorch's generator after a failure."""
         with _capturing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
             graph, mode = torch.cuda.CUDAGraph(), "thread_local"

@@ -179,7 +179,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set the options of the optimiser that captures need."""
+        """Context manager: set optimiser options for a capture, and rates if given."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

@@ -43,7 +43,7 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return kernel arguments c, table, node, rows and LIFTED, and an empty output."""
+    """Return `c` as kernel arguments c, table, node, rows, LIFTED, and a new output."""
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))

@@ -75,7 +75,7 @@ def pair_sum(
 ) -> tuple[Tensor, Moments | None]:
     """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    This is a Linear of the three states if parts of its weight multiply the states.
+    A Linear of [c_i, c_j, e_ij] is such a sum: parts of its weight map the states.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)

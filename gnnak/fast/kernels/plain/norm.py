@@ -50,7 +50,7 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c]; with `relu=False`, no ReLU.
 
-    In training, the ReLU's output is zero in padding rows, to keep it from growing.
+    In training, the ReLU's padding rows are zero; else they might grow layer by layer.
     """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
@@ -173,10 +173,10 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return four gradients: of the norm's weight and bias, of s, and of `matrix`.
+    """Return the gradients of the norm's weight and bias, of `s`, and of `matrix`.
 
-    s, the Linear's input, is ReLU(norm(h)) if the argument `s` is None. Unless None,
-    `more` is added to the gradient of the roots' rows of s. The gradient of `h` is
+    If `s`, the Linear's input, is None, it is recomputed as ReLU(norm(h)). `more`, if
+    given, is added to the gradient of `s` in the roots' rows. The gradient of `h` is
     written to `into`, which may be `h`.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
