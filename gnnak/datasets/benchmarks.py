@@ -356,7 +356,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Join similar nodes of equally large graphs; return graphs, [e], and edges."""
+    """Join nodes of equally large graphs; return each edge's graph, [e], and nodes."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:

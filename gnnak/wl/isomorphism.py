@@ -84,7 +84,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Number the graphs, [g]. Graphs of equal number and `kind` are isomorphic."""
+    """Number graphs, [g]; those with equal numbers and equal `kind` are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)

@@ -85,7 +85,7 @@ class Steps(NamedTuple):
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find all (u, w) with w in N(v) or, if `across`, all (w, v) with w in N(u)."""
+    """Find (u, w), w in N(v), for each pair (u, v); if `across`, (w, v), w in N(u)."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]
@@ -97,7 +97,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find all (u, w) and (w, v) with w in N(v) or, if `both`, w in N(u) or N(v)."""
+    """Find (u, w) and (w, v), w in N(v), for each (u, v); if `both`, also w in N(u)."""
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)
