@@ -1,4 +1,4 @@
-"""Download archives over verified connections; read them without running their code."""
+"""Download archives over HTTPS; read them without running their code."""
 
 import hashlib
 import io
@@ -65,7 +65,7 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name`, unless it is there with its checksum."""
+    """Download a file to `folder / name`, unless it exists with the known checksum."""
     path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):

@@ -356,7 +356,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the graph, [e], and nodes, [2, e], of edges in equally large graphs."""
+    """Join nodes of equally large graphs; return each edge's graph, [e], and nodes."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:

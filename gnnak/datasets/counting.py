@@ -101,7 +101,7 @@ def counting_graphs(
 def regular_edges(
     num_nodes: int, degree: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Sample a regular graph by the pairing model; return its edges once, [e, 2]."""
+    """Sample a regular graph by the pairing model; return each edge once, [e, 2]."""
     while True:
         edges: set[tuple[int, int]] = set()
         stubs = np.repeat(np.arange(num_nodes), degree)

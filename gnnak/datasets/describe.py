@@ -102,7 +102,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Return whether `measured` rounds or truncates to the printed number."""
+    """Return whether `measured` rounds or truncates to the paper's number `printed`."""
     digits = len(printed.partition(".")[2])
     return abs(measured - float(printed)) < 10.0**-digits
 
@@ -182,7 +182,7 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Measure the subgraphs of all graphs, or of each half if memory is too small."""
+    """Measure the subgraphs of all graphs at once or, on `SizeError`, in two halves."""
     batch = store.union()
     edges, size = batch.edge_index, batch.num_nodes
     try:

@@ -134,7 +134,7 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
 def _without_isolated_nodes(
     sampler: Sampler, size: int, random: np.random.Generator
 ) -> Matrix:
-    """Sample, permute and toggle graphs until one has no isolated node."""
+    """Sample a graph, permute its nodes and change edges, until no node is isolated."""
     while True:
         graph = sampler(size, random)
         order = random.permutation(size)

@@ -77,7 +77,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with a tree at every node; add `extra` as a further component.
+    """Build cycles with equal trees at all nodes; add the separate graph `extra`.
 
     `parent[i]` is the parent of tree node i + 1; tree node 0 lies on the cycle.
     """

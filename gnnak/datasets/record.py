@@ -188,7 +188,7 @@ class Dataset:
         return self.store if self.info.one_graph else self.store.subset(positions)
 
     def targets_of(self, positions: Tensor) -> Tensor:
-        """Return the targets of graphs or, if `info.one_graph`, of nodes."""
+        """Return targets at positions: of nodes if `info.one_graph`, else of graphs."""
         y = self.store.y if self.info.one_graph else self.store.subset(positions).y
         assert y is not None
         return y[positions] if self.info.one_graph else y

@@ -75,7 +75,7 @@ class GraphBatch:
         )
 
     def check(self) -> GraphBatch:
-        """Check that every field is as documented above and return the batch.
+        """Check that fields are as the class documents them, and return the batch.
 
         Raises:
             GraphError: If a field is wrong; the message names the first one.

@@ -206,7 +206,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return one graph per node: switched to isolate the node, and without the node."""
+    """Return one graph per node: switch it to isolate the node, and remove the node."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -216,7 +216,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return all switched forms of `matrix` in which every row sums to `value`."""
+    """Switch `matrix` (see `switched`) in all ways that make rows sum to `value`."""
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
     space = vectors[:, np.abs(values - value) < 1e-6]

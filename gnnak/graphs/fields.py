@@ -93,7 +93,7 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` unless values concatenate along `axis` or, if None, stack."""
+    """Raise `GraphError` if values cannot be joined along `axis` (if None, stacked)."""
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:

@@ -21,8 +21,8 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 def four_regular_pair() -> tuple[Graph, Graph]:
     """Return two 4-regular graphs on 8 nodes, which Subgraph-1-WL* distinguishes.
 
-    1-WL does not. The first graph has the edges 0-1 and 2-4, the second 0-2 and 1-4; so
-    the 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ (Theorem 2).
+    1-WL does not. Only two edges differ: 0-1 and 2-4 in the first graph, 0-2 and 1-4 in
+    the second. So the 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ (Theorem 2).
     """
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]

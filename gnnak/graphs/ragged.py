@@ -29,13 +29,13 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Like `ragged_ranges`, but with ends `stop`; `end` is the cumsum of `count`."""
+    """Like `ragged_ranges`, but `stop` replaces `start`; `end` is `count.cumsum(0)`."""
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Concatenate ranges of integers; an integer is its position plus `shift`."""
+    """Concatenate ranges; integers of range i are their positions plus `shift[i]`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)

@@ -317,7 +317,7 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def with_new_edges(
     store: GraphStore, graph: Tensor, edge_index: Tensor, origin: Tensor | None
 ) -> GraphStore:
-    """Replace the edges; edge i is in `graph[i]`, with attributes of `origin[i]`."""
+    """Replace edges; edge i is in `graph[i]`, with attributes of edge `origin[i]`."""
     counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
     return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
 
@@ -353,7 +353,7 @@ def is_one_way(store: GraphStore) -> bool:
 
 
 def two_way_edges(store: GraphStore) -> Tensor:
-    """Return edges that have a reverse edge; only the edge to the lower node number."""
+    """Return the indices of edges u -> v with u > v that have a reverse edge v -> u."""
     first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
     source, target = store.edge_index + first
     size = int(store.node_ptr[-1])

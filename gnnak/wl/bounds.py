@@ -126,7 +126,7 @@ def find_bound(
     marked: bool = True,
     kind: SubgraphKind | None = None,
 ) -> Contender | None:
-    """Return the result of `bound_of`, or None if no WL test is known."""
+    """Like `bound_of`, but return None if no WL test is known to bound the network."""
     kind = kind or ("whole" if num_hops is None else "egonets")
     if kind in ("walks", "pagerank") or not has_bound(name):
         return None
@@ -180,7 +180,7 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def find_test(name: str, options: Mapping[str, object]) -> Contender:
-    """Return a test with its options, or the test that bounds a network."""
+    """Return the WL test `name` or, if this is a network, the test that bounds it."""
     if name in TESTS:
         return Contender(name, dict(options))
     model = normal_name(name)

@@ -114,7 +114,7 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Return the result of `partition`, and the number of rounds to stable colours."""
+    """Return the result of `partition`, and the number of rounds run."""
     found = find_test(test, options)
     chosen = found.read()
     union = read_union(graphs, chosen.labels, chosen.undirected)

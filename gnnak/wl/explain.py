@@ -171,7 +171,7 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """Return the nodes that determine a node's colour, and its egonet's edge count."""
+    """Return nodes that determine a node's colour; of egonets, also count the edges."""
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
     arcs = union.edge_index[:, union.forward]

@@ -74,7 +74,7 @@ class GraphUnion:
 
 
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
-    """List the nodes (or edges) of selected graphs, and their position in `graphs`."""
+    """List nodes (or edges) of `graphs`, and their graph's position in `graphs`."""
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
     return entry, place
@@ -122,7 +122,7 @@ class LabeledGraph(NamedTuple):
 
 
 def graphs_of(rows: GraphRows) -> list[Data]:
-    """Return the graphs of a file; drop `x` if it is the zeros of the npz reader."""
+    """Return the graphs of a file; drop an `x` of zeros, which the npz reader adds."""
     graphs = []
     for graph in rows.store:
         x = graph.x
@@ -219,7 +219,7 @@ def read_union(
 ) -> GraphUnion:
     """Convert graphs of any types to one union; see `Options` for the arguments.
 
-    Warnings point to the code two calls above, which must be the user's code.
+    Warnings name the user's line: public functions must be two calls above this one.
     """
     graphs = [loaded(graph) for graph in graphs]
     read = [read_graph(graph) for graph in graphs]
@@ -253,7 +253,7 @@ def read_union(
 
 
 def _one_way(union: GraphUnion) -> list[int]:
-    """Return graphs with edges but no reverse edges; self loops do not count."""
+    """Return the indices of graphs with edges, but none reversed; ignore self loops."""
     arcs = union.edge_index[:, union.forward]
     arcs = arcs[:, arcs[0] != arcs[1]]
     home, there = union.graph[arcs[0]], has_reverse(arcs, union.num_nodes)

@@ -65,7 +65,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge equal entries into items (value, count); return the multisets and items."""
+    """Merge equal entries to items (value, count); return their multisets and ranks."""
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value
@@ -80,7 +80,7 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge adjacent items of each list into one; return the multisets and items."""
+    """Merge items 2i and 2i + 1 of each multiset; return their multisets and ranks."""
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)
     paired = place.index_select(0, after) % 2 == 1

@@ -23,7 +23,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Mark the nodes of each graph's lowest colour that several nodes have, [n]."""
+    """Return a mask of nodes, [n]: in each graph, those of the lowest shared colour."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -69,7 +69,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Return the index of an isomorphic graph for each graph, [g], without a search."""
+    """Map each graph to the first graph quickly shown to be isomorphic to it, [g]."""
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
     return _join(colored, own, kind, kind, own)
@@ -84,7 +84,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Number the graphs, [g]. Graphs of equal number and `kind` are isomorphic."""
+    """Number graphs, [g]; those with equal numbers and equal `kind` are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
@@ -136,7 +136,7 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Update `same_as`, the first graph known to be isomorphic to each graph, [g].
+    """Update `same_as`, [g]: for each graph, the first one known to be isomorphic.
 
     Graph i of `union` is a recoloured copy of graph `owner[i]`, with the 1-WL result
     `fingerprint[i]`. Graphs with different `kind` are not isomorphic.
@@ -163,7 +163,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of copies: of each graph, those with the rarest 1-WL result."""
+    """Return a mask of copies: of each owner, those with its rarest fingerprint."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)
@@ -173,7 +173,7 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
-    """Compare the undecided graphs pair by pair and update `kind` in place."""
+    """Give undecided graphs of equal `kind` new kinds unless they are isomorphic."""
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
     for graph in undecided.tolist():

@@ -129,8 +129,8 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run networks and the WL tests that bound them; yield three results per family.
 
-    The results are of the test, of random weights, and of weights after `steps` steps
-    of `push_apart`. `OptionError` is raised before any result.
+    For each network, the results are of its WL test, of random weights, and of weights
+    after `steps` steps of `push_apart`. Wrong networks raise `OptionError` at once.
     """
     names = list(names)
     for name in names:
@@ -161,7 +161,7 @@ def _results(
     steps: int,
     max_memory: float,
 ) -> Iterator[LabResult]:
-    """Yield the three results of one network on one family; see `run_networks`."""
+    """Yield results on one family: of the WL test, random weights, trained weights."""
     embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
 
     def bound() -> int:

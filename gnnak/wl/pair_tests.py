@@ -56,7 +56,7 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def of(union: GraphUnion, num_hops: int | None) -> "Pairs":
-        """List the pairs of all egonets, or of whole graphs if `num_hops` is None."""
+        """List pairs (root, node) in egonets, or whole graphs if `num_hops` is None."""
         if num_hops is None:
             first = pointers(union.sizes)[:-1]
             root, node = ragged_ranges(first[union.graph], union.sizes[union.graph])
@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """All entries of the multisets that a round collects."""
+    """The entries of all multisets that one round of a `PairTest` collects."""
 
     target: Tensor
     """[entries]: the index of the pair (u, v) whose multiset contains the entry."""
@@ -85,7 +85,7 @@ class Steps(NamedTuple):
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find (u, w) for neighbours w of v or, if `across`, (w, v) for neighbours of u."""
+    """Find (u, w), w in N(v), for each pair (u, v); if `across`, (w, v), w in N(u)."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]
@@ -97,7 +97,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find the pairs (u, w) and (w, v) for neighbours w of v or, if `both`, of u."""
+    """Find (u, w) and (w, v), w in N(v), for each (u, v); if `both`, also w in N(u)."""
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)
@@ -184,7 +184,7 @@ def pair_refinement(
 
 
 def _collect(color: Tensor, steps: Steps) -> Tensor:
-    """Return for each pair a number for the multiset of its entries, [pairs]."""
+    """Return a number for each pair's multiset of entries, [pairs]."""
     # A colour that only one pair has cannot be split: the pair is skipped.
     shared = torch.bincount(color)[color] > 1
     entry = shared[steps.target].nonzero().flatten()
@@ -196,7 +196,7 @@ def _collect(color: Tensor, steps: Steps) -> Tensor:
 def _pooled(
     union: GraphUnion, pairs: Pairs, color: Tensor, readout: str | None
 ) -> Coloring:
-    """Pool the colours of pairs by a readout, unless it is None."""
+    """Pool the colours of pairs by `readout`; if None, pairs keep their colours."""
     if readout is None:
         entries = torch.stack([pairs.root, pairs.node], dim=1)
         return Coloring(color, pairs.graph, pairs.own, entries)

@@ -50,7 +50,7 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return a number for the multiset of (edge colour, colour) of neighbours, [n]."""
+    """Number each node's multiset of its neighbours' (edge colour, colour), [n]."""
     # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index
@@ -66,7 +66,7 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 
 
 class TupleBlocks(NamedTuple):
-    """All k-tuples of nodes of each graph. Graphs of equal size are in one block."""
+    """All k-tuples of nodes of each graph; graphs of equal size share a block."""
 
     k: int
     blocks: list[tuple[Tensor, int]]

@@ -70,14 +70,14 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Copy one value per egonet, plus 1, to its root, [n]; other nodes get 0."""
+    """Give each root its egonet's value plus 1, [n]; other nodes get 0."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
 
 
 def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
-    """Return the marks that `options` adds to initial colours, [m]: D2C, root or 0."""
+    """Return what `options` add to initial colours, [m]: hops, 1 at roots, or 0s."""
     mark = torch.zeros_like(subs.node)
     if options.d2c:
         return mark + subs.hop
@@ -88,7 +88,7 @@ def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
 
 
 def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[Tensor]:
-    """Return what a round adds to the colours of the roots, a list of [s]."""
+    """Return what a round adds to the colours of roots: several tensors, [s]."""
     if options.hash == "exact":
         columns = [isomorphism_classes(inside)]
         if options.context:

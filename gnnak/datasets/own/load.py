@@ -200,7 +200,7 @@ def data_name(path: str | None) -> str:
 def _read(
     own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    """Return graphs, targets, messages about left-out rows, and the split or None."""
+    """Return graphs, targets, messages about left-out rows, and the split if known."""
     if own.uses_files:
         (found, split), y = _joined(own), None
     else:
@@ -280,9 +280,8 @@ def load_labelled(
 ) -> tuple[GraphRows, Targets, str | None]:
     """Read graphs and targets to score a network that was trained on data like `info`.
 
-    Also return the scored part: "test" for one graph with test nodes, else None. In one
-    graph, `bad` of the targets has all nodes outside the scored part or without a
-    target.
+    Also return "test" if only the test nodes of one graph are scored, else None. Of one
+    graph, `Targets.bad` lists all nodes that are not scored.
     """
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
@@ -386,7 +385,7 @@ def _check_finite(rows: GraphRows) -> None:
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
-    """Describe the features that a featurizer gives or, if it is None, a store has."""
+    """Describe the features of `featurizer` or, if it is None, of `store`."""
     if featurizer is not None:
         kind = molecules.FEATURIZERS[featurizer]
         return kind.nodes, kind.edges

@@ -141,9 +141,9 @@ def molecule_chunks(
     featurizer: str = "ogb",
     skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield the molecules of a file or folder in chunks of `size` rows of one file.
+    """Yield the molecules of a file, or of a folder's files, in chunks of `size` rows.
 
-    In `bad`, rows are counted over all files; in `position`, from 0 in each chunk.
+    `GraphRows.bad` counts rows over all files, `position` from 0 in each chunk.
     """
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)
@@ -219,7 +219,7 @@ def _as_molecules(
     smiles: str | None,
     featurizer: str,
 ) -> GraphRows:
-    """Convert some rows of a file to graphs; in `bad`, rows are counted from 1."""
+    """Convert some rows of a file to graphs; `GraphRows.bad` counts them from 1."""
     column = find_smiles(file, smiles, names) if names else None
     place = names.index(column) if column else 0
     texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]

@@ -192,7 +192,7 @@ UNREAD = {
 
 
 def target_level(graphs: Sequence[Any]) -> str:
-    """Return what `y` has one row per: "graph", "node", "edge" or "node or edge"."""
+    """Return what a row of `y` describes: "graph", "node", "edge" or "node or edge"."""
     levels = {"graph", "node", "edge", "undirected edge"}
     for graph in graphs:
         y, edge_index = (getattr(graph, name, None) for name in ("y", "edge_index"))
@@ -238,7 +238,7 @@ def check_attributes(
     source: str,
     trained: bool = False,
 ) -> None:
-    """Raise an error if `owner`, "node" or "edge", lacks a wanted attribute."""
+    """Raise an error if nodes or edges (`owner`) lack a `wanted` attribute."""
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
         if trained and name not in known:
@@ -312,7 +312,7 @@ def _pyg_features(
 def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
-    """Return the store, the positions of its graphs in the list, and the bad rows."""
+    """Convert graphs, keyed by row; return the store, its graphs' rows, bad rows."""
     with suppress(Exception):  # other libraries' objects raise many types
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
     parts: list[GraphStore] = []
@@ -333,7 +333,7 @@ def _convert(
 
 
 def _reason(error: Exception) -> str:
-    """Return an error message about one graph as one line, without its number."""
+    """Return an error message as one line, without the number of the graph."""
     if not isinstance(error, GnnakError):
         return f"it is malformed ({type(error).__name__})"
     text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")

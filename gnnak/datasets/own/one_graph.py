@@ -19,7 +19,7 @@ from gnnak.graphs.readers.rows import GraphRows, refuse_nodes
 def targets_and_split(
     own: OwnData, rows: GraphRows, given: Any, seed: int
 ) -> tuple[Targets, Tensor]:
-    """Return targets of nodes, and their split, [n] or [folds, n]; -1 is unused."""
+    """Return the nodes' targets and split, [n] or [folds, n]; unused nodes have -1."""
     columns, _ = find_columns(own, rows, None)
     refuse_features(rows, columns)
     split = _known_split(own, rows, given)

@@ -104,7 +104,7 @@ def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def as_path(name: str, given: Any) -> str | None:
-    """Return a path as text; refuse other values, which belong to another argument."""
+    """Return a path as text; raise `OptionError` for a value that is not a path."""
     if given is None or isinstance(given, str | os.PathLike):
         return as_text(given)
     told = f"{name} is {kind_of(given)}; give the path of a table"

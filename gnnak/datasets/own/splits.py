@@ -47,7 +47,7 @@ def random_folds(
 
 
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
-    """Group molecules, as positions, by Bemis-Murcko scaffold, the largest first."""
+    """Group molecules' positions by Bemis-Murcko scaffold, the largest group first."""
     find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
     groups: dict[str, list[int]] = {}

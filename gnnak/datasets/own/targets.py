@@ -131,7 +131,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return each row's class name, with 1.0 as 1, and `TRUE` as `true`."""
+    """Return class names: 1.0 as 1; `TRUE` as `true` if rows have both spellings."""
     names = [None if text is None else _without_point(text) for text in column]
     known = {name for name in names if name is not None}
     lower = {name.lower() for name in known}
@@ -229,7 +229,7 @@ def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) ->
 
 
 def _words(column: Sequence[str | None]) -> list[str]:
-    """Return the distinct words of a column; [] if at least half are numbers."""
+    """Return a column's distinct words, or [] if there are as many or more numbers."""
     distinct = {text for text in column if text is not None}
     words = sorted(text for text in distinct if as_number(text) is None)
     return words if 2 * len(words) > len(distinct) else []
@@ -238,7 +238,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Replace classes by their positions in `classes`, by default all, sorted."""
+    """Encode classes by position in `classes` or, if empty, in all classes, sorted."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]
@@ -269,7 +269,7 @@ def _encode_classes(
 def _encode_numbers(
     names: tuple[str, ...], texts: Sequence[Sequence[str | None]], labels: bool
 ) -> Targets:
-    """Convert columns to float32; NaN is unknown; labels besides 0 and 1 are bad."""
+    """Convert columns to float32, None to NaN; if `labels`, only 0 and 1 are valid."""
     y = np.full((len(texts[0]), len(texts)), np.nan)
     bad: dict[int, str] = {}
     for place, (name, column) in enumerate(zip(names, texts, strict=True)):

@@ -139,7 +139,7 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
 def find_columns(
     own: OwnData, rows: GraphRows, y: Any
 ) -> tuple[list[Column], list[int] | None]:
-    """Return the columns of targets of readable graphs, and row numbers or None.
+    """Return target columns of readable graphs, and `numbers` for `encode_targets`.
 
     They come from the first source that has targets: `y`, the table `own.labels`,
     columns or graph attributes, node attributes, the graphs' field `y`.
@@ -200,7 +200,7 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Mark node attributes as targets; remove `y` if the user gives other targets."""
+    """Remove `y` if other targets are given; set `node_targets` if nodes have them."""
     store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
         store = replace(store, y=None, node_targets=False)
@@ -235,7 +235,7 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the column to predict: the only one, else the only one with numbers."""
+    """Return the only possible target column, or else the only one with numbers."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     if len(others) == 1:
@@ -298,9 +298,9 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the `wanted` columns of a table, or all columns if it is empty.
+    """Return the columns `wanted` of a table, or all columns if `wanted` is empty.
 
-    Names that are not `known` rename the columns, unless they look like misspellings.
+    Entirely new names rename all columns; likely misspellings raise an error.
     """
     width = table.shape[1]
     known = known or default_names(width)

@@ -95,7 +95,7 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 def refusing(
     told: str, *kinds: type[Exception], reason: bool = False
 ) -> Iterator[None]:
-    """Context manager: turn errors of some `kinds`, or all, into `FileFormatError`."""
+    """Context manager: raise `FileFormatError(told)` on errors, or on `kinds` only."""
     try:
         yield
     except Exception as error:
@@ -154,7 +154,7 @@ HEADERS = {
 
 
 def memory_budget(file_size: int) -> int:
-    """Return the largest memory, in bytes, that the arrays of the file may take."""
+    """Return how many bytes of memory the arrays of a file of this size may take."""
     return max(SMALLEST_BUDGET, LARGEST_RATIO * file_size)
 
 

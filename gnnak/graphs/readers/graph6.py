@@ -2,8 +2,8 @@ r"""The graph6 format: one simple undirected graph per line, in printable charac
 
 A line has the number of nodes, n, then the bits of the upper triangle of the adjacency
 matrix, column by column: $(0,1), (0,2), (1,2), (0,3), \ldots$, padded with zeros. Six
-bits are a number, written as the character with this number plus 63 as its code. If n
-<= 62, it is one character; else `~` and three, or `~~` and six characters. See
+bits are a number, written as the character with this number plus 63 as its code. n is
+one character if n <= 62, else `~` and three characters, or `~~` and six. See
 https://users.cecs.anu.edu.au/~bdm/data/formats.txt
 """
 

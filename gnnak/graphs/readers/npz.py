@@ -74,7 +74,7 @@ class GraphFile:
         return train.flatten(), test.flatten()
 
     def check(self) -> GraphFile:
-        """Check that every field is as documented above and return this object.
+        """Check that fields are as the class documents them, and return this object.
 
         Raises:
             GraphError: If a field is wrong; the message names the first one.
@@ -226,7 +226,7 @@ def read_npz(
 
 
 def _check_written_once(store: GraphStore) -> None:
-    """Raise `GraphError` if undirected graphs have both directions of an edge."""
+    """Raise `GraphError` if undirected graphs store both directions of an edge."""
     two_way = two_way_edges(store)
     if two_way.numel():
         edge = int(two_way[0])
@@ -252,9 +252,9 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
     If every edge has a reverse edge with the same attributes, only one direction is
     written, and `read_npz` may return the edges in another order. Otherwise, all edges
-    are written, with `directed` set. All edges are also written if, of several parallel
-    edges, different directions would remain. Integers are written in the smallest dtype
-    that can represent them, and read as int64.
+    are written, with `directed` set. This also holds if some parallel edges
+    would be kept as (u, v) and others as (v, u). Integers are written in the smallest
+    dtype that can represent them, and read as int64.
 
     Args:
         path: The file; an existing file is replaced.

@@ -220,7 +220,7 @@ def _one(
 def _features(
     data: Data, default: str, names: Names | None, rows: int, owner: str
 ) -> Tensor | None:
-    """Concatenate the fields `names`, or else `default`, to [rows, c]; else None."""
+    """Concatenate the fields `names`, [rows, c]; if None, try the field `default`."""
     columns, fields = [], data.to_dict()
     for name in listed(names) or (default,):
         value = fields.get(name)
@@ -237,7 +237,7 @@ def _features(
 
 
 def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
-    """Return, by name, whether each field has one row per graph, node or edge."""
+    """Return what the rows of each field are for (graphs, nodes or edges), by name."""
     fields = [graph.to_dict() for graph in graphs]
     axes: dict[str, FieldAxis] = {}
     for name in sorted({name for each in fields for name in each} - MADE - {"y"}):
@@ -319,7 +319,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return the fields of a batch of `graphs` that are not `aligned`, by name."""
+        """Return a batch of the fields of `graphs` that `aligned` lacks, by name."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -332,7 +332,7 @@ class Attributes:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of graphs' rows; `host` and `there` are the same graphs."""
+    """Return the row numbers of graphs, given on CPU (`host`) and device (`there`)."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -421,7 +421,7 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Return the axis that a field with `count` rows per graph, [g], fits, or None."""
+    """Return the axis with `count[i]` rows in each graph i; None if there is none."""
     sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:

@@ -31,7 +31,7 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureUse:
-    """Names of attributes of the user's graphs: those used as features, and others."""
+    """Which attributes of the user's graphs are features, and which are unused."""
 
     nodes: tuple[str, ...] = ()
     edges: tuple[str, ...] = ()

@@ -232,7 +232,7 @@ WEIGHT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
 def read_edge_lists(path: FilePath) -> list[nx.Graph]:
-    """Read an edge list: an undirected graph, or several if lines begin with a name."""
+    """Read an edge list: one undirected graph, or one per name if lines have names."""
     text = read_text(path, "docs/formats.md#edge-lists", LARGEST)
     graphs: dict[str, nx.Graph] = {}
     width = 0
