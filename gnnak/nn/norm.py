@@ -207,7 +207,7 @@ class NormReluDropout(nn.Sequential):
 
     @operation
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
-        """Return the residual sum `x + self(out)`; a conv maps `x` to `out`."""
+        """Return `x + self(out)`: a residual sum around a conv that maps x to out."""
         return x + self(out)
 
 

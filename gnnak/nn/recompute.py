@@ -31,9 +31,9 @@ def recomputed(
 class SecondPass:
     """Context manager for the recomputation of a module in the backward pass.
 
-    This may be in another thread, outside the `with` blocks of the forward pass: so
-    backend and real rows are set again. The running statistics of BatchNorms do not
-    change.
+    PyTorch may recompute in another thread, outside of the forward pass's `with`
+    blocks, so this sets the same backend and real rows. The running statistics of
+    BatchNorms do not change.
     """
 
     def __init__(self, module: nn.Module) -> None:

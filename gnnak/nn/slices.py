@@ -34,8 +34,8 @@ POOLED = ("sum", "mean")
 class Slices(LazySlices):
     """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
-    Slices number node copies and subgraphs from 0, but nodes and edges as the graph
-    does.
+    In a slice, indices of node copies and subgraphs start at 0. Nodes and edges have
+    the same indices as in the whole graph.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -73,9 +73,9 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether slices leave a layer's output unchanged: no padding, no DDP.
+    """Return whether slices leave a layer's output unchanged: not with padding or DDP.
 
-    `SubgraphError` is raised for streamed subgraphs, which need slices.
+    For streamed subgraphs, which need slices, `SubgraphError` is raised instead.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED
@@ -101,10 +101,10 @@ def sliced_encodings(
 ) -> Encodings:
     """Encode one slice of the rooted subgraphs after the other, to save memory.
 
-    `encode` must sum context encodings. They are added and, for the "mean", divided by
-    the number of subgraphs with each node. In training, pass i over the slices computes
-    the statistics of the i-th BatchNorm call over all rows; the last pass computes
-    encodings.
+    `encode` pools context encodings by "sum". The sums of all slices are added; with
+    `reduce="mean"`, they are divided by the number of subgraphs that contain the node.
+    In training, all slices are encoded several times: pass i finds the statistics of
+    the i-th BatchNorm call over the rows of all slices, the last pass the encodings.
     """
     parts: Sequence[RootedSubgraphs]
     if isinstance(subgraphs, StreamedSubgraphs):
@@ -148,7 +148,7 @@ def sliced_encodings(
 
 
 def _combined(results: Iterator[Encodings | Statistics]) -> Encodings | Statistics:
-    """Combine the encodings of all slices, or the statistics of the next BatchNorm."""
+    """Combine results of all slices: encodings, or statistics of one BatchNorm call."""
     found: dict[Encoding, list[Tensor]] = {}
     inputs: list[Statistics] = []
     for result in results:
@@ -222,7 +222,7 @@ class UnknownStatisticsError(Exception):
 
 
 class BatchStatistics(TorchFunctionMode):
-    """Context manager: the i-th BatchNorm call in training uses `known[i]`."""
+    """Context manager: the i-th BatchNorm call normalises by statistics `known[i]`."""
 
     def __init__(self, known: Sequence[Statistics]) -> None:
         super().__init__()

@@ -67,7 +67,7 @@ class UpliftedConv(nn.Module):
 
     @property
     def called_like(self) -> nn.Module:
-        """The conv, whose arguments this module takes."""
+        """The conv, which takes the same arguments as this module."""
         return self.layer.gnn
 
     def forward(self, *args: Any, **options: Any) -> Any:
@@ -110,7 +110,7 @@ class UpliftedConv(nn.Module):
     def _subgraphs(
         self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs; the first layer warns of NaN and infinite inputs."""
+        """Return the subgraphs; the model's first layer warns of NaN and infinity."""
         shared = self.shared.subgraphs
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
@@ -146,8 +146,8 @@ class LazyUpliftedConv(nn.Module):
     """An uplifted conv whose GNN-AK layer is not built yet.
 
     `built` or the first call turns this object into an `UpliftedConv`, once the conv's
-    widths are known. Dtype and device are those of the conv's weights, else of `like`,
-    else of the first input.
+    widths are known. The layer takes dtype and device from the conv's weights; for a
+    conv without weights, from the tensor `like` or, if None, from the first input.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class LazyUpliftedConv(nn.Module):
         return self
 
     def _depends_on_call(self) -> bool:
-        """Return whether only the arguments of a call show how to call the conv."""
+        """Return whether a trial run needs arguments from a real call of the conv."""
         needed = any(further_arguments(self.conv).values())
         return needed or "edge_attr" in edge_arguments(self.conv)
 
@@ -360,8 +360,8 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer in the first training steps.
 
-    Without norms, sums over large subgraphs grow in every layer, as does the first
-    loss.
+    Without norms, sums over large subgraphs make states grow in every layer, so that
+    training starts with a large loss.
     """
 
     def __init__(self) -> None:
@@ -390,7 +390,7 @@ class GrowthWatch:
 
     @torch.compiler.disable
     def end_pass(self, model: object, args: object, output: Any) -> None:
-        """Warn if states have grown; this method is a PyTorch forward hook."""
+        """Forward hook of the model: warn if its layers made node states grow."""
         if not self._sizes:
             return
         layers, self._sizes = self._sizes, []

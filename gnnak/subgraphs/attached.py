@@ -31,7 +31,7 @@ class Attached:
     writes in inference mode, or through `.data`, NumPy or DLPack."""
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Become None in pickles and copies, where tensors restart their versions."""
+        """Pickle and copy this as None: copied tensors have new version counters."""
         return type(None), ()
 
 
@@ -49,8 +49,8 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or `edge_index` changed.
 
-    Comparing edges synchronises. So on a GPU, edges are not compared during a capture,
-    nor if the caller has already compared those of the subgraphs `compared`.
+    On a GPU, where comparing edges synchronises, only version counters are compared in
+    a capture, or if the result is `compared`, whose edges the caller has compared.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -63,7 +63,7 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Compare `edge_index` with its attached copy; return a 0-dim tensor, or None."""
+    """Return whether `edge_index` equals its attached copy, 0-dim; None without one."""
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
         return None

@@ -30,8 +30,8 @@ class CachedSubgraphs:
     """The rooted subgraphs of all nodes of all graphs of a store, in flat tensors.
 
     `cached[indices]` gathers the subgraphs of `store[indices]`, without a loop over
-    graphs. Numbers start at 0 in each graph, so they fit into a small integer type (see
-    `narrow`). In shapes, g, m and f are totals over the store.
+    graphs. Indices of nodes, edges and copies start at 0 in each graph, to fit into a
+    small integer type (see `narrow`). In shapes, g, m and f are totals over the store.
     """
 
     store: GraphStore
@@ -62,7 +62,7 @@ class CachedSubgraphs:
 
     @cached_property
     def _table(self) -> Tensor:
-        """[6, g]: `counts`, then each graph's first node copy and first edge copy."""
+        """[6, g]: rows of `counts`, then each graph's first node copy and edge copy."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
         first = (pointers(count)[:-1] for count in copies)
@@ -74,7 +74,7 @@ class CachedSubgraphs:
 
     @property
     def int32_bytes(self) -> int:
-        """Memory in bytes if each index took 4 bytes, as it may in a larger store."""
+        """Memory in bytes if indices are int32, as they may be in a larger store."""
         fields = self.node, self.subgraph, self.hop, self.edge_index, self.edge
         encoded = sum(found.rows.nbytes for found in self.encodings.values())
         return 4 * sum(tensor.numel() for tensor in fields) + encoded
@@ -156,7 +156,7 @@ def _extract(
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Cache subgraphs that are not random and need up to `limit` bytes; else None."""
+    """Cache subgraphs; return None if they are random or need over `limit` bytes."""
     if extractor.random or not len(store):
         return None
     count = min(SAMPLE, len(store))

@@ -105,9 +105,9 @@ def _sample(
 ) -> Tensor:
     """Sample egonets of a few roots; return `i * n + v` for root i and node v, sorted.
 
-    During the search, a pair (i, v) is `i * 2**BITS` plus the randomly permuted
-    difference of v and its root. So a root's first pairs in sorted order are a random
-    sample.
+    During the search, node v in the egonet of root i is the number `i * 2**BITS` plus
+    `order(v - root[i])`, where `order` is a random permutation. So the smallest numbers
+    of a root are a random sample.
     """
     order, size = Shuffle(str(seed), BITS), neighbors.num_nodes
     number = torch.arange(root.numel(), device=root.device)
@@ -136,7 +136,7 @@ def _sample(
 def _decoded(
     pair: Tensor, order: "Shuffle", root: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Decode pairs (i, v) of `_sample`: return `i * 2**BITS`, the root, and v."""
+    """Decode the numbers of `_sample`: return `i * 2**BITS`, the root node, and v."""
     mask = (1 << BITS) - 1
     of_root = root.index_select(0, pair >> BITS)
     node = order.inverse(pair & mask).add_(of_root).bitwise_and_(mask)
@@ -149,7 +149,7 @@ def _proposals(
     """Sample at most `most` neighbours of each node; return (row of `node`, neighbour).
 
     Of d neighbours, those at positions (a + b j) modulo d are sampled, for j = 0, 1,
-    ..., with a random a and a random prime b for each root.
+    ..., with a random a and a random prime b for each node and root.
     """
     start, degree = neighbors.rows(node)
     row, step = ragged_ranges(torch.zeros_like(start), degree.clamp(max=most))
@@ -176,7 +176,7 @@ class Shuffle:
         self.steps = [(draw(bits) | 1, draw(bits)) for _ in range(3)]
 
     def __call__(self, value: Tensor) -> Tensor:
-        """Permute integers; only their lowest `bits` bits count."""
+        """Apply the permutation to `value` modulo `2**bits`."""
         for factor, shift in self.steps:
             value = (value * factor).add_(shift).bitwise_and_(self.mask)
             value ^= value >> (self.bits + 1) // 2

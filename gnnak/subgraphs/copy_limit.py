@@ -143,7 +143,7 @@ class Limited:
 class CopyLimit:
     """The largest number of copies: `given`, or as many as fit into free memory.
 
-    `lower` names options in error messages; lower values give fewer copies.
+    `lower` names the options that error messages advise to lower.
     """
 
     def __init__(
@@ -156,13 +156,13 @@ class CopyLimit:
 
     @cached_property
     def count(self) -> int:
-        """The limit; free memory is read only once."""
+        """The limit, in copies; free memory is read at first use only."""
         if self.given is not None:
             return self.given
         return (free_bytes(self.device) or UNKNOWN_MEMORY) // BYTES_PER_COPY
 
     def is_below(self, copies: float) -> bool:
-        """Return whether `copies` is above the limit."""
+        """Return whether the limit is below `copies`."""
         if self.given is None and copies <= UNCHECKED:
             return False
         return copies > self.count

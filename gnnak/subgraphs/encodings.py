@@ -32,7 +32,7 @@ def encode_once(
 
 
 def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
-    """Return the extractor's encodings; pad and sample them like the subgraphs."""
+    """Return the encodings that the extractor, not a model, has computed."""
     known = subgraphs.derived.encodings.items()
     return {encoding: found for encoding, found in known if found.extracted}
 
@@ -162,7 +162,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """Return the position in `whole` of each node copy's root and node, [m]."""
+    """Return the index of each node copy in `whole`, which has copies of all pairs."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first = pointers(whole.sizes)[:-1] - (0 if batch is None else first_nodes(batch))
     return first.index_select(0, root) + subgraphs.node
@@ -227,7 +227,7 @@ def _resistance(
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     """Divide the graphs into groups of similar size (within a factor of 2).
 
-    Yields for each group a tensor [g]: each graph's number in the group; -1 if outside.
+    Yields a tensor [g] per group: a graph's number in the group, or -1 if not in it.
     """
     if not batch.numel():
         return
@@ -251,10 +251,10 @@ def _regular_laplacian(
 ) -> Tensor:
     """Return the Laplacians of some graphs, made invertible, [graphs, size, size].
 
-    Adding 1 / c for two nodes in one component of c nodes does not change resistances,
-    and is faster than a pseudoinverse. `graph`, [n], is each node's graph, or -1 to
-    leave the node out; `local`, [n], is its number in the graph. Padding is 1 on the
-    diagonal.
+    1 / c is added for each pair of nodes in one component of c nodes. Resistances stay
+    the same, and no pseudoinverse is needed. `graph`, [n], is each node's graph, or -1
+    to leave the node out; `local`, [n], is its number in the graph. Smaller graphs are
+    padded with 1 on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1
@@ -303,7 +303,7 @@ class StructuralEncoding:
         edge_index: Tensor,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Compute the encoding of all nodes or node copies; see `rrwp`."""
+        """Compute the encoding of all nodes or node copies; arguments as in `rrwp`."""
         options = {} if self.num_steps is None else {"num_steps": self.num_steps}
         return FUNCTIONS[self.name](subgraphs, edge_index, batch, **options)
 

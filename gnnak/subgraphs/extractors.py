@@ -157,7 +157,7 @@ def check_extracted(
 
 
 def are_equal(one: object, other: object) -> bool:
-    """Return whether two objects of one class, or else their attributes, are equal."""
+    """Return whether two objects have the same class and equal values or attributes."""
     if one is other or type(one) is not type(other):
         return one is other
     try:

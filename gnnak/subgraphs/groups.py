@@ -13,7 +13,7 @@ UNSAVED = "_unsaved"
 
 
 class Compact:
-    """Base class whose pickles and copies contain views, but not their base tensors."""
+    """Base class: pickles and deep copies clone views, and leave out base tensors."""
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != UNSAVED}

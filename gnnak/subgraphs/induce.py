@@ -54,10 +54,9 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Return `edge_index`, [2, f], and `edge`, [f], of the edges inside the subgraphs.
 
-    Node copies, [m], are sorted by (subgraph, node). If they have few incoming edges,
-    each edge is tested. If subgraphs are a small part of a large graph, `_of_few` finds
-    the edges. Otherwise, each pair of joined nodes is tested at one of its nodes (see
-    `Pairs`).
+    Node copies, [m], must be sorted by (subgraph, node). If their nodes have few
+    incoming edges, each edge is tested. If subgraphs are a small part of a large graph,
+    `_of_few` finds the edges. Otherwise, each pair of adjacent nodes is tested once.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -125,9 +124,9 @@ def induced_subgraphs(
 
 
 class Pairs(NamedTuple):
-    """All pairs of nodes that an edge joins, in CSR form, once per parallel edge.
+    """All pairs of adjacent nodes, in CSR form; parallel edges give several pairs.
 
-    A pair is listed at its node with fewer edges, so that hubs list few pairs.
+    The row of a pair is that of its node with fewer edges, so that hubs list few pairs.
     """
 
     ptr: Tensor
@@ -224,7 +223,7 @@ def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Te
 def _estimate(
     node: Tensor, first: Tensor, tests: Tensor, pairs: Pairs, neighbors: Neighbors
 ) -> float:
-    """Estimate how many edges are found per tested pair, from some random subgraphs."""
+    """Estimate the number of edges found per pair tested, on random subgraphs."""
     generator = torch.Generator("cpu").manual_seed(0)
     sample = torch.randint(tests.numel(), (SAMPLE,), generator=generator, device="cpu")
     sample = sample.to(node.device)
@@ -244,10 +243,10 @@ def _of_few(
     neighbors: Neighbors,
     limit: CopyLimit,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of `induced_edges` in time proportional to `tests`, [m].
+    """Find the edges of `induced_edges` with `tests[i]` tests for node copy i.
 
-    For each node copy, this tests its incoming edges or, if these are more (at hubs),
-    the nodes of its subgraph. `first` is the first node copy of each subgraph.
+    This tests its incoming edges or, if these are more (at hubs), the nodes of its
+    subgraph. `first` is the first node copy of each subgraph.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)
@@ -338,7 +337,7 @@ def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
 
 
 class EdgePairs(NamedTuple):
-    """The node copies (a, b) and (b, a) of each edge a -> b of the graph.
+    """For each edge a -> b of the graph, the node copies (a, b) and (b, a).
 
     (a, b) is the copy of node b in the subgraph rooted at a.
     """

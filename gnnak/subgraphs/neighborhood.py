@@ -52,10 +52,10 @@ def sample_neighborhood(
     """Sample the neighbourhood of seed nodes, [s]; see `RootLoader`.
 
     Time does not depend on the size of the graph. The sample at a node depends on the
-    node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop that
-    changes the direction of edges starts from all nodes found so far. If `induced`, the
-    result has all edges between its nodes, else only the edges that the search
-    followed.
+    node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop starts
+    from the nodes found last or, if it changes the direction of edges, from all found.
+    If `induced`, the result has all edges between its nodes, else only the edges that
+    the search followed.
     """
     size = max(neighbors.num_nodes, 1)
     number = torch.arange(seeds.numel(), device=seeds.device)
@@ -96,9 +96,9 @@ def sample_neighborhood(
 def sample_neighbors(
     hop: Hop, nodes: Tensor, salt: Tensor, salt_of: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sample neighbours of `nodes`, without replacement, with seeds `salt[salt_of]`.
+    """Sample neighbours of `nodes` without replacement; `salt[salt_of]` are seeds, [n].
 
-    Returns positions in `nodes` and in `hop.neighbors.node`, one per sampled neighbour.
+    Returns, for each sample, its positions in `nodes` and in `hop.neighbors.node`.
     """
     start, degree = hop.neighbors.rows(nodes)
     count = degree if hop.most is None else degree.clamp(max=hop.most)

@@ -105,7 +105,7 @@ def _check_floats(alpha: float, tolerance: float) -> None:
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
-    """Select each root's pair with itself and its `size` - 1 best pairs; sort them."""
+    """Return each root's own pair and its `size` - 1 pairs of largest value, sorted."""
     number = pair >> BITS
     is_root = pair & NODE == root.index_select(0, number)
     key = ((number + 1) << 41) - value.masked_fill(is_root, ONE + 1)
@@ -117,7 +117,7 @@ def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
 
 
 class _Walks(NamedTuple):
-    """Where the walks of some roots are: one row per pair (root number i, node v)."""
+    """Probabilities of walks from some roots, one row per pair (root i, node v)."""
 
     pair: Tensor
     """[pairs], sorted: `i * 2**BITS + v`."""
@@ -169,7 +169,7 @@ def pagerank(
 def _push(
     walks: _Walks, active: Tensor, neighbors: Neighbors, alpha: float, tolerance: float
 ) -> tuple[_Walks, Tensor]:
-    """Move the walks in the rows `active` by one step; also return the next rows."""
+    """Move walks in rows `active` by one step; also return the rows to move next."""
     pair, ended, here = walks
     pushed, mass = pair.index_select(0, active), here.index_select(0, active)
     start, degree = neighbors.rows(pushed & NODE)

@@ -36,10 +36,10 @@ def list_walks(
     most: float,
     all_roots: bool = False,
 ) -> tuple[Tensor, int]:
-    """List up to `most` walks to roots with up to `num_hops` steps; drop no duplicates.
+    """List walks of up to `num_hops` steps to the roots, but at most `most` walks.
 
-    A walk from node v to root number i is `(i * n + v) * (num_hops + 1) + length`. Also
-    return the length up to which all walks are listed.
+    A walk from v to `root[i]` is the number `(i * n + v) * (num_hops + 1) + length`;
+    walks can repeat. Also return the length up to which all walks are listed.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
@@ -88,10 +88,10 @@ def reach(
     limit: CopyLimit | None = None,
     all_roots: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return `i * n + v` for each node v near root number i, and its distance, [m].
+    """Return `i * n + v` and the distance for each v in the egonet of `root[i]`, [m].
 
-    The search lists walks, and drops duplicates in every step only if there are too
-    many. `all_roots` says that `root` is 0..n-1, which saves work.
+    The search removes duplicate walks at the end or, if there are too many, after each
+    step. `all_roots` says that `root` is 0..n-1, which saves work.
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -210,8 +210,8 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        Roots that have found all `most` nodes of their component stop. The last roots
-        come first; the result is [] if nothing changes.
+        Ends the search of root i if it has found `most[i]` nodes, its whole component.
+        Returns the parts in reversed order; [] if the search remains as it is.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())
@@ -234,7 +234,7 @@ class _Search(NamedTuple):
 def _estimate(
     root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
 ) -> float:
-    """Estimate the number of pairs that `reach` finds, from a few random roots."""
+    """Estimate how many node copies `reach` finds, from a few random roots."""
     walks = count_walks(neighbors, num_hops, neighbors.num_nodes)
     bound = float(walks.index_select(0, root).sum())
     if not limit.is_below(bound):
@@ -247,7 +247,7 @@ def _estimate(
 
 
 def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
-    """Estimate the length of `find(root)` by calling it for a few single roots."""
+    """Estimate the node copies of all roots, `len(find(root))`, from some of them."""
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(root.numel(), generator=generator, device="cpu")
     found = done = 0
@@ -259,7 +259,7 @@ def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
 
 
 def count_walks(neighbors: Neighbors, num_hops: int, most: float) -> Tensor:
-    """Count the walks of up to `num_hops` steps to each node, [n]; at most `most`."""
+    """Count walks of up to `num_hops` steps to each node, [n]; `most` if more."""
     size = neighbors.num_nodes
     target = neighbors.key // max(size, 1)
     walks = torch.ones(size, dtype=torch.double, device=target.device)

@@ -217,10 +217,10 @@ class RootedSubgraphs(Compact):
         return derived.in_order
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return whether layers compute the states of the roots only.
+        """Return whether some of the `num_nodes` nodes are not roots.
 
-        This holds if some of the `num_nodes` nodes are not roots. With SubgraphDrop, it
-        does not hold, because layers estimate the states of all nodes.
+        If so, layers compute the states of the roots only. With SubgraphDrop, this
+        returns False, since layers also estimate the states of dropped roots.
         """
         return self.num_subgraphs != num_nodes
 

@@ -87,7 +87,7 @@ and PyTorch would divide its gradient among all equal extremes."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return the minimum or maximum of the rows of each index; 0 if there are none."""
+    """Return, per index, the minimum or maximum of its rows; 0 for an unused index."""
     rows = index[:, None].expand_as(values)
     out = values.new_full((size, values.size(1)), _STARTS[which])
     found = out.scatter_reduce(0, rows, values, which, include_self=False)

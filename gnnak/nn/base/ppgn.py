@@ -191,8 +191,8 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: matrix products of the states of node pairs, per channel.
 
-    Without `xavier`, PyTorch's initialisation makes products very small: in float32,
-    the network cannot learn from differences that only show after several blocks.
+    `xavier` selects Xavier initialisation. PyTorch's makes products so small that
+    float32 rounds away differences that only show after several blocks.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:
@@ -218,7 +218,7 @@ class PPGNBlock(nn.Module):
 
     @operation
     def update_pairs(self, x: Tensor, pairs: NodePairs) -> Tensor:
-        """Compute what `forward` returns; a backend can replace this method."""
+        """Compute new states of node pairs, in a method that a backend can replace."""
         product = multiply_pairs(self.left(x), self.right(x), pairs)
         return self.mix(torch.cat([x, product.to(x.dtype)], dim=1))
 

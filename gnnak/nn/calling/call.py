@@ -209,7 +209,7 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise `EdgeAttrError` if a new kind of `edge_attr` may explain `error`."""
+        """Raise `EdgeAttrError` from `error` if the trial had other edge attributes."""
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge
@@ -317,7 +317,7 @@ def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
 def masks_on_copies(
     convs: list[MessagePassing], subgraphs: RootedSubgraphs
 ) -> Iterator[None]:
-    """Context manager: copy the edge masks of `convs` to edge copies."""
+    """Context manager: copy the edge masks of explainers in `convs` to edge copies."""
     # A value in __dict__ hides a parameter of the same name, which stays as it is.
     before = [(conv, {k: conv.__dict__.get(k) for k in MASKS}) for conv in convs]
     lifted = [
@@ -489,7 +489,7 @@ class EdgeReader:
         return edges, None
 
     def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
-        """Return the cached tensor if it equals `edge_index`, else `edge_index`."""
+        """Cache `edge_index` until `owner` is freed; return the last one if equal."""
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
         if last is not None and _equal(last, edge_index):

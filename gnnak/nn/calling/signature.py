@@ -84,7 +84,7 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Map edge arguments that a GNN accepts to whether its signature names them."""
+    """Map the edge arguments of a GNN to True, or False if `**kwargs` takes them."""
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -99,7 +99,7 @@ def states_argument(gnn: nn.Module) -> str:
 
 
 def graph_argument(gnn: nn.Module) -> str | None:
-    """Return the name of the argument for edges, by default the second, or None."""
+    """Return the argument for edges: by name, else the second; None if missing."""
     arguments = arguments_of(gnn)
     names = [a.name for a in arguments if a.kind not in VARIADIC]
     found = [name for name in names if name in GRAPH_ARGUMENTS]
@@ -112,7 +112,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return argument names of states and edges; None if both can be positional."""
+    """Return the names of arguments for states and edges; None if these come first."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -188,7 +188,7 @@ def refusal(gnn: nn.Module) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return why a model without convs cannot be uplifted, or None if unknown."""
+    """Return why a model without convs cannot be uplifted; None if that is unknown."""
     for part in model.modules():
         if reason := _other_module(part):
             return f"{type(part).__name__} cannot be uplifted: {reason}"
@@ -206,7 +206,7 @@ def _other_module(module: nn.Module) -> str | None:
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
-    """Return the parameters of `gnn.forward`, or of a conv inside an uplifted conv."""
+    """Return the parameters of `gnn.forward`; of its conv if it is an uplifted conv."""
     named = getattr(getattr(gnn, "signature", None), "param_dict", None)
     if named is not None:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -28,13 +28,13 @@ DIMENSIONS = (3, 2)
 
 
 def unknown_arguments(gnn: nn.Module) -> list[str]:
-    """Return the required arguments of a GNN whose names do not tell what they hold."""
+    """Return a GNN's required arguments whose names do not tell what they hold."""
     further = further_arguments(gnn)
     return [name for name, needed in further.items() if needed and not role_of(name)]
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return example values for further arguments; first, for required arguments only.
+    """Return examples of further arguments; the first have required arguments only.
 
     The list is empty if the name of a required argument does not tell what it holds.
     """
@@ -71,8 +71,8 @@ MAX_COLUMNS = 4
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    `further` has values for further arguments, by name. The user's `edge_attr`, [e,
-    ...], are tried first. If all calls fail, `failure` is the error to report.
+    `further` maps names of other arguments to values. The user's `edge_attr`, [e, ...],
+    are tried first. If all calls fail, `failure` is the error to report.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class Trial:
         )
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
-        """Return the output's width, or None, and whether the GNN reads the argument.
+        """Return the output's width and whether the GNN reads the edge argument.
 
-        If calls do not tell, the second result is `named`, from the signature.
+        If calls fail, return None and `named`: whether the signature has this argument.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -203,8 +203,8 @@ class Trial:
 def trial_mode(module: nn.Module) -> Iterator[None]:
     """Context manager: switch to evaluation mode without gradients, then restore modes.
 
-    The random state is also restored, unless `module` is lazy: the next lazy module
-    must get other initial weights.
+    The random state is also restored, except for a lazy `module`: restoring it would
+    give the next lazy module the same initial weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())
@@ -242,8 +242,8 @@ def try_out(
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output widths of `gnn`; None if no declared width works.
 
-    Half of each width is also tried: the first Linear of convs such as EdgeConv takes
-    the states of two nodes. Half a width is refused if the GNN needs edge attributes.
+    If none does, half of each is tried: the first Linear of convs such as EdgeConv
+    takes the states of two nodes. Half a width must work without edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -262,7 +262,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Run trials; return the first success and its `Calling`, or the first and None."""
+    """Return the first successful trial and its result, else the first one and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

@@ -84,8 +84,8 @@ def ds_gnn(
         \qquad x_u = \text{ELU}\big(W \,\text{POOL}_v\,
         [h^0_{u,v} \Vert \dots \Vert h^L_{u,v}] + b\big)$$
 
-    A mean of $x_u$ over the roots $u$ of a graph follows. DS-GNN is at most as powerful
-    as SWL(VS), a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
+    In a graph task, a mean of $x_u$ over the roots $u$ follows. DS-GNN is at most as
+    powerful as SWL(VS), a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Difference from the authors' code: `EgoNets` leaves out nodes outside of the
     egonet. The authors' code keeps them as isolated nodes, as `MaskedEgoNets` does.

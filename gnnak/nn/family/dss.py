@@ -91,9 +91,9 @@ def dss_gnn(
     """Build DSS-GNN of ESAN (Bevilacqua et al., 2022).
 
     The layers are `DSSLayer`s. The last states are pooled over each subgraph, to a
-    state of its root. A pool over the roots of each graph follows. Both pools are
-    means. DSS-GNN is at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of
-    Zhang et al. (2023).
+    state of its root. In a graph task, a mean over the roots of each graph follows.
+    DSS-GNN is at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang et
+    al. (2023).
 
     Difference from the authors' code: `EgoNets` leaves out nodes outside of the
     egonet. The authors' code keeps them as isolated nodes, as `MaskedEgoNets` does.
@@ -188,9 +188,9 @@ def sun_gnn(
     """Build SUN (Frasca et al., 2022).
 
     The layers are `SUNLayer`s. The last states are pooled over each subgraph, to a
-    state of its root. A pool over the roots of each graph follows. Both pools are
-    means. SUN is at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang
-    et al. (2023).
+    state of its root. In a graph task, a mean over the roots of each graph follows. SUN
+    is at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang et al.
+    (2023).
 
     Differences from the authors' code: see `SUNLayer`. Also, `EgoNets` leaves out nodes
     outside of the egonet; the authors' code keeps them as isolated nodes, as

@@ -181,7 +181,7 @@ class PairEncoder(nn.Module):
 
     @property
     def encodings(self) -> tuple[StructuralEncoding, ...]:
-        """The structural encodings among `pairs`.
+        """The structural encodings in `self.pairs`.
 
         If the extractor has not computed these (see `WithEncodings`), the forward pass
         computes them, and synchronises with a GPU.

@@ -103,7 +103,7 @@ class ClosedWalkEncoder(nn.Module):
         edge_index: Tensor,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Return new node states, [n, c]; `subgraphs` only caches the weights."""
+        """Return new node states, [n, c]; `subgraphs` only caches weights of walks."""
         (closed_walks,) = self.encodings
         walks = closed_walks(subgraphs, edge_index, batch)
         return x + self.linear(walks.to(x.dtype))

@@ -82,7 +82,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
     column = torch.arange(subgraphs.num_edge_copies, device=order.device)
 
     def padding(number: int) -> Tensor:
-        """Return, for each edge copy, one of the padding rows of a ring."""
+        """Return, for each edge copy, a padding row of ring `number`, [f]."""
         return count[number] + column % (nodes[number].numel() - count[number])
 
     edges = {}
@@ -99,7 +99,7 @@ def _joins(hops: Tensor, source: int, target: int) -> Tensor:
 
 
 def _most_rows(subgraphs: RootedSubgraphs, number: int) -> int:
-    """Bound the rows of a ring by egonets (ring 0), edges (ring 1) or node copies."""
+    """Return an upper bound of the rows of ring `number`, from tensor sizes only."""
     copies, edges = subgraphs.num_copies, subgraphs.num_edges
     if number == 0:
         return subgraphs.num_subgraphs
@@ -161,7 +161,7 @@ class KHopLayer(nn.Module):
             return x.index_select(0, rings.node[hop])
 
         def summed(values: Tensor, source: int, target: int) -> Tensor:
-            """Sum the neighbours in ring `source` of each row of ring `target`."""
+            """Sum values of neighbours in ring `source`, per row of ring `target`."""
             ends = rings.edges[source, target]
             total = values.new_zeros(rings.node[target].numel(), values.size(1))
             return total.index_add(0, ends[1], values.index_select(0, ends[0]))

@@ -110,9 +110,9 @@ def l2fgnn(
     """Build Local 2-FGNN (Zhang et al., 2024, "Beyond Weisfeiler-Lehman").
 
     The network runs on whole graphs, with the distance to the root as input. After the
-    last layer, each subgraph is pooled by a sum and an MLP (`MLPReadout`), and a mean
-    over the roots of a graph follows. Local 2-FGNN is at most as powerful as SLFWL(2),
-    a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
+    last layer, `MLPReadout` pools each subgraph. In a graph task, a mean over the roots
+    of each graph follows. Local 2-FGNN is at most as powerful as SLFWL(2), a subgraph
+    Weisfeiler-Leman test of Zhang et al. (2023).
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.

@@ -82,8 +82,8 @@ def sswl_gnn(
     """Build SSWL or SSWL+ (Zhang et al., 2023, "A Complete Expressiveness Hierarchy").
 
     Both networks run on whole graphs, with the distance to the root as input. After the
-    last layer, each subgraph is pooled by a sum and an MLP (`MLPReadout`), and a mean
-    over the roots of a graph follows. Both are at most as powerful as SSWL, a subgraph
+    last layer, `MLPReadout` pools each subgraph. In a graph task, a mean over the roots
+    of each graph follows. Both networks are at most as powerful as SSWL, a subgraph
     Weisfeiler-Leman test of the same paper.
 
     Args:
