@@ -84,7 +84,7 @@ def choose_parts(
 
 
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
-    """Raise `TrainingError` if parts are too small, or one graph has several processes."""
+    """Raise `TrainingError` if `processes` processes cannot train on these parts."""
     what = "node" if info.one_graph else "graph"
     if info.one_graph and processes > 1:
         raise TrainingError(
