@@ -98,7 +98,7 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the BREC paper's options, changed by those in `given` if not None."""
+    """Return the BREC paper's options, changed by all in `given` that are not None."""
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -212,7 +212,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the number of bytes from which activations are recomputed."""
+    """Return how large activations must be for the backward pass to recompute them."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -238,18 +238,19 @@ OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
 
 @dataclass(frozen=True)
 class TrialResult:
+    """Values of the paired test on one pair; `corrected` ones are multiplied by q."""
+
     released: float
     corrected: float
     same_released: float
     """Value of the paired test for two sets of copies of a single graph."""
     same_corrected: float
-    """Value of the test for two sets of copies of a single graph, multiplied by q."""
     singular: bool
     epochs: int
     loss: float
 
     def distinguished(self, corrected: bool) -> bool:
-        """Return whether the test is reliable and distinguishes the pair."""
+        """Return whether the test is reliable and finds that the graphs differ."""
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
@@ -330,7 +331,7 @@ def _batches(
 
 
 def _shape(item: Item) -> Shape:
-    """Return the sizes of a batch without padding, for capturing its step."""
+    """Return the sizes of an unpadded batch, for the capture of its step."""
     batch, subgraphs = item.batch, item.subgraphs
     sizes = [batch.num_graphs, batch.num_nodes, batch.num_edges]
     if subgraphs is not None:

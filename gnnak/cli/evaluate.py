@@ -138,7 +138,7 @@ def _check_paths(paths: Sequence[Path]) -> None:
 def _check_options(
     data: Path | None, of_new: Mapping[str, Any], of_run: Mapping[str, Any]
 ) -> None:
-    """Raise `OptionError` for options that do not apply to the data that are scored."""
+    """Raise `OptionError` for options `of_run` if there is `data`, else `of_new`."""
     if data is not None and of_run:
         option = next(iter(of_run)).replace("_", "-")
         raise OptionError(

@@ -146,7 +146,7 @@ def check_data(name: str) -> str:
 
 
 def check_graphs(name: str) -> str:
-    """Check as `check_data` does, for commands that take no YAML file."""
+    """As `check_data`, but the error message does not suggest a YAML file."""
     return _check_data(name, ", or the path of your own data")
 
 

@@ -186,7 +186,7 @@ class DataOptions:
     data_dir: Path | None = DATA_DIR
 
     def options(self) -> dict[str, Any]:
-        """Return the options that the user set, without those in `data.own`."""
+        """Return the options that the user set, except for the fields of `OwnData`."""
         named = {name: getattr(self, name, None) for name in RUN_NAMES.split()}
         options = given(**named)
         if self.model:
@@ -391,7 +391,7 @@ def options_by_test(
 
 
 def own_values(**given: Any) -> dict[str, Any]:
-    """Convert options of the command line to fields of `OwnData`, without None."""
+    """Convert options of the command line to fields of `OwnData`; skip empty ones."""
     convert = {list: tuple, **dict.fromkeys((Path, type(Path())), str)}
     return {
         name: convert.get(type(value), lambda same: same)(value)

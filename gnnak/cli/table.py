@@ -155,7 +155,7 @@ def table(
 def _run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
-    """Do runs and measure data sets; return the titles of those that failed."""
+    """Do the runs `jobs` and measure `datasets`; return the titles of failures."""
     from gnnak.report.tables import measure_dataset
 
     failed = []

@@ -256,7 +256,7 @@ def explain(
 def _read_files(
     files: Sequence[Path], smiles: str | None
 ) -> tuple[dict[str, Data], list[str]]:
-    """Return all graphs by name, `file` or `file:row`, and a line of text per file."""
+    """Return the graphs by name (`file` or `file:row`), and a count for each file."""
     from gnnak.cli.data_run import own_graphs
     from gnnak.wl.inputs import graphs_of
 
@@ -286,7 +286,7 @@ def _title(name: str, options: dict[str, object]) -> str:
 def _compare(
     test: str, graphs: Sequence[Data], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Run a WL test on graphs; return a table row, with the error if it fails."""
+    """Run a WL test; return a table row. It shows errors, unless `only_test`."""
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 

@@ -31,7 +31,7 @@ def module_of(name: str) -> str:
 
 
 def find_class(name: str) -> type[nn.Module]:
-    """Return the class `package.module:Class`, whose module must be imported."""
+    """Return the class `package.module:Class` of an already imported module."""
     module, _, word = name.partition(":")
     if module not in sys.modules:
         raise OptionError(

@@ -143,7 +143,7 @@ def _kind(options: ModelOptions) -> SubgraphKind:
 
 
 def check_read(options: ModelOptions, given: Mapping[str, Any]) -> None:
-    """Raise `OptionError` if the model ignores an option outside of `model.family`."""
+    """Refuse `given` options that the model ignores, except for `model.family`."""
     read, form = read_options(options), parse_name(options.name)
     for key, value in given.items():
         section, _, name = key.partition(".")

@@ -51,7 +51,7 @@ class Parts:
         return self.options.channels
 
     def reduce(self, published: Reduce) -> Reduce:
-        """Return the option `reduce`; if it is None, return `published`."""
+        """Return `model.family.reduce`; if it is None, `published`, as in the paper."""
         return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:
@@ -205,7 +205,7 @@ def family_network(
     node_task: bool,
     degrees: Degrees,
 ) -> Network:
-    """Build a network with a member of the family; arguments as in `build_model`."""
+    """Build the subgraph GNN `name`, such as "sswl+", on `base`; see `build_model`."""
     member, family, width = MEMBERS[name], options.family, options.channels
 
     def edge_encoder() -> nn.Module:

@@ -37,7 +37,7 @@ READ_BY_KIND: dict[SubgraphKind, tuple[str, ...]] = {
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    Each option names the kinds of subgraphs that use it; all kinds use `copy_limit`.
+    Texts such as "For walks:" say which kinds use an option; all use `copy_limit`.
     """
 
     kind: SubgraphKind | None = None

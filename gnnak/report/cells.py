@@ -150,7 +150,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a column; `entry` may refer to `_columns.yaml`."""
+    """Return a column's settings, with those in `_columns.yaml` that `entry` names."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

@@ -246,7 +246,7 @@ def _extraction_rows(records: Sequence[Record]) -> Rows:
 
 
 def cost_rows(records: Sequence[Record]) -> Rows:
-    """Return the cost of an epoch, in one row per benchmark, from its newest record."""
+    """Return one row per benchmark: the cost of an epoch, from the newest record."""
     rows = [_cost_row(record) for record in records if record.get("kind") == "bench"]
     return list({row[:3]: row for row in rows}.values())
 

@@ -250,7 +250,7 @@ def _ratio_line(
 
 @rc_context(STYLE)
 def growth_figure(records: Sequence[Record], what: str) -> str:
-    """Plot time per graph and memory over the quantity `what`; return an `<svg>`."""
+    """Plot time per graph and memory over `what`, such as "hops"; return an `<svg>`."""
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
         lines.setdefault(_growth_label(record), {})[record["value"]] = record

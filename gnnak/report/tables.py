@@ -262,7 +262,6 @@ def fill_tables(
 
     @cache
     def estimator() -> Estimator:
-        """Build the time estimator, which takes long, only if a cell needs it."""
         return Estimator(records.timed, on, sizes=dataset_sizes(known))
 
     filled = []
@@ -282,7 +281,7 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
-    """Summarise the runs of a table cell; return None without runs of full length."""
+    """Summarise the recorded runs of a plan; None if none has the planned epochs."""
     records = runs.complete(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]
@@ -349,7 +348,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs of a table that have no record with at least as many epochs."""
+    """Return the runs of a table without a record of the planned epochs or more."""
     return [
         run
         for cell in table.cells()

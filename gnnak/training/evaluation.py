@@ -43,7 +43,7 @@ class Evaluation:
     def of(
         cls, metric: Metric, info: DatasetInfo, num_rows: int, part: str | None
     ) -> Evaluation:
-        """Return the score that `metric` computes for the rows of `part`."""
+        """Compute the score from `metric`, which has all outputs for `part`."""
         score, by_target = float(metric.compute()), {}
         if isinstance(metric, TargetMean) and info.num_outputs > 1:
             scores = metric.of_targets().tolist()

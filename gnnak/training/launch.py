@@ -59,7 +59,7 @@ class Places:
     def of_run(
         cls, config: RunConfig, data: Path | None, runs: Path, results: Path | None
     ) -> Places:
-        """Return the folders of a run; records of own data are in `runs` by default."""
+        """Return a run's folders; for own data, `results` is `runs` by default."""
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
         return cls(data, runs, results or RESULTS)
@@ -176,9 +176,9 @@ def run_experiment(
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
-    unfinished runs continue, and recorded runs are skipped; if `compare` is True, an
-    unfinished run with other options raises `TrainingError`. Every process returns all
-    records.
+    unfinished runs continue, and recorded runs are skipped; if `compare` is True and
+    all unfinished runs have other options, `TrainingError` is raised. Every process
+    returns all records.
     """
     places = places or Places()
     for config in configs:
@@ -228,7 +228,7 @@ def _compare(
     places: Places,
     console: Console | None,
 ) -> None:
-    """Raise `TrainingError` if the stopped runs have other options than `folds`."""
+    """Raise `TrainingError` if runs were stopped, but all with other options."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)
@@ -256,7 +256,7 @@ def _compare(
 def _done(
     config: RunConfig, folder: Path, finished: Mapping[str, Record]
 ) -> Record | None:
-    """Return the record of a run, or None if the run is unfinished or was restarted."""
+    """Return the record of a run; None if it has none, or has a `last.ckpt`."""
     return None if (folder / LAST).exists() else finished.get(config.hash())
 
 

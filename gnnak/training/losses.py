@@ -55,7 +55,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
 
 
 def _of_known(loss: Callable[..., Tensor]) -> Terms:
-    """Return a function for the terms of a loss; NaN targets have weight 0."""
+    """Return a function that gives loss terms; NaN targets have weight 0."""
 
     def terms(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
         found = loss(outputs, targets.nan_to_num(), reduction="none")
@@ -113,7 +113,7 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`; for regression on own data, add a target scaling."""
+    """Return `dataset.info`; for regression on own data, add the scaling of `train`."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info

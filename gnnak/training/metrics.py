@@ -29,7 +29,7 @@ class Collected(Metric):
         self.add_state("answers", [], dist_reduce_fx="cat")
 
     def update(self, scores: Tensor, answers: Tensor) -> None:
-        """Add outputs, [rows, columns], and targets of this shape, or [rows]."""
+        """Add outputs, [rows, columns], and targets, [rows, columns] or [rows]."""
         self.scores.append(scores.detach())
         self.answers.append(answers)
 
@@ -56,7 +56,7 @@ class TargetMean(Collected):
 
 
 class ColumnMean(TargetMean):
-    """A metric averaged over binary labels with both classes; NaN is ignored."""
+    """Averages a metric over labels with both classes; NaN targets are ignored."""
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
         yes = answers.long()
@@ -126,7 +126,7 @@ def _figure(
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function that computes a torchmetrics metric, or NaN if undefined."""
+    """Return the function `then(torchmetrics metric)`; it is NaN if undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
         with warnings.catch_warnings():

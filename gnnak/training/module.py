@@ -43,7 +43,7 @@ def learning_rate(
 
 
 def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
-    """Count how often more than `patience` epochs in a row had no better score."""
+    """Count plateaus: more than `patience` epochs in a row without a new best score."""
     plateaus = waited = 0
     best = math.inf if lower_is_better else -math.inf
     for score in scores:
@@ -268,7 +268,7 @@ def build_network(
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Context manager: batch norms use statistics of the batch, and store none."""
+    """Context manager: if `wanted`, batch norms use batch statistics, storing none."""
     if not wanted:
         yield
         return

@@ -100,7 +100,7 @@ class WholeGraph:
 
 
 class Seeds:
-    """Yields the mini-batches of an epoch; None if a batch was done before a resume."""
+    """Yields the mini-batches of an epoch; None for those done before a resume."""
 
     def __init__(
         self,

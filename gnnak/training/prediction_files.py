@@ -95,7 +95,7 @@ def open_writer(
 def _draft(
     path: Path, depends_on: dict[str, Any] | None, resume: bool
 ) -> Iterator[tuple[Done, Callable[[bytes], None]]]:
-    """Context manager: yield how much is written, and a function that appends bytes."""
+    """Context manager: yield how much the draft has, and a function that extends it."""
     finish = _write_parquet if path.suffix.lower() == ".parquet" else os.replace
     part, note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
     done = None
@@ -129,7 +129,7 @@ def _draft(
 
 
 def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -> Done:
-    """Return how much a stopped command wrote; raise an error if it cannot continue."""
+    """Return how much a stopped command wrote; raise if this one may not continue."""
     done = Done()
     with suppress(OSError, ValueError, KeyError, TypeError):  # no note, or damaged
         told = json.loads(note.read_bytes())

@@ -147,7 +147,7 @@ def predict_parts(
 
     The predictions of several networks are averaged. `smiles` names a column; None
     means the column of the training. `nodes` chooses nodes of one graph, as a mask or
-    numbers; None means all. The first `skip` rows, which are whole parts, are left out.
+    numbers; None means all. The first `skip` rows, whole parts, are left out.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -179,7 +179,7 @@ def _parts(
 
 
 def _chosen_nodes(model: Predictor, rows: GraphRows, nodes: object) -> Tensor:
-    """Return the numbers of the nodes of one graph that the user chose."""
+    """Return the indices of the nodes that the user chose in a single graph."""
     owner = "node" if model.info.node_task else "graph"
     if owner == "graph" or len(rows) != 1:
         raise OptionError(
@@ -226,7 +226,7 @@ def raw_outputs(
     """Return the predictions or logits of a model for all graphs, on the CPU.
 
     If the model was trained on sampled neighbourhoods, only predict for `nodes`, and
-    remove the rows of other nodes from `states`.
+    keep only their rows in `states`, to which a hook appends the inputs of the head.
     """
     if model.config.train.num_neighbors and len(store) == 1:
         return _of_seeds(model, with_node_features(store), batch_size, nodes, states)

@@ -39,8 +39,8 @@ def choose_parts(
     - `published` (GIN): one fold for validation and test, the others for training.
     - `held-out`: one fold for test, the next for validation, the others for training.
 
-    Without folds, `published` and `held-out` use all graphs for all parts. With
-    `held-out`, batch norms never use the statistics of the batch in evaluation.
+    Without folds, `published` and `held-out` use all graphs for all parts. On SR25,
+    `published` also evaluates with the statistics of the batch in batch norms.
     """
     info = dataset.info
     if protocol not in info.protocols:
@@ -84,7 +84,7 @@ def choose_parts(
 
 
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
-    """Raise `TrainingError` if a data set has too few graphs or nodes for a run."""
+    """Raise `TrainingError` if `processes` processes cannot train on these parts."""
     what = "node" if info.one_graph else "graph"
     if info.one_graph and processes > 1:
         raise TrainingError(

@@ -55,7 +55,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, graphs: GraphStore) -> None:
-    """Set embeddings of categories that no training graph has to the mean embedding."""
+    """Set the embeddings of categories that do not occur in training to the mean."""
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
     for encoder, values in encoders:
@@ -409,7 +409,7 @@ def evaluate(
 
 
 def _check_data(checkpoint: Checkpoint, dataset: Dataset, other_data: bool) -> None:
-    """Raise `CheckpointError` unless a network can be scored on a data set."""
+    """Raise `CheckpointError` if the data do not fit, or are not those of the run."""
     features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
     for name in ("task", "num_outputs", *features, *tasks):
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))

@@ -151,7 +151,7 @@ def stopped_config(folder: Path) -> RunConfig | None:
 def other_options(
     ours: RunConfig, theirs: RunConfig, ignored: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Map options that differ to texts such as "train.epochs=3 instead of 310"."""
+    """Map each option that differs to a text "KEY=THEIRS instead of OURS"."""
     if ours.hash() == theirs.hash():
         return {}
     here, there = flat(asdict(ours)), flat(asdict(theirs))
@@ -165,7 +165,7 @@ def other_options(
 
 
 def list_options(options: Mapping[str, str], most: int = 5) -> str:
-    """Join the first few texts of `other_options` to one text."""
+    """Join the first `most` texts of `other_options`, and count the others."""
     texts, more = list(options.values())[:most], len(options) - most
     if more > 0:
         texts.append(counted(more, "more option"))

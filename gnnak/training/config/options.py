@@ -78,7 +78,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _size(self, node: yaml.Node | None) -> int:
-        """Return the number of values in a node, counted as for `MAX_VALUES`."""
+        """Return how many values a node has, itself included; an alias is a copy."""
         children: list[yaml.Node] = []
         if isinstance(node, yaml.SequenceNode):
             children = node.value
@@ -115,7 +115,7 @@ LONGEST_SHOWN = 80
 
 
 def change(record: Record, options: Mapping[str, Any], prefix: str = "") -> Record:
-    """Return a copy of a frozen dataclass with options such as {"train.epochs": 3}."""
+    """Return a copy of a dataclass, changed by options such as {"train.epochs": 3}."""
     new: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     kind: Any = type(record)
@@ -171,7 +171,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def unknown_option(name: str, head: str, known: Iterable[str]) -> OptionError:
-    """Return the error for an unknown option `name`; its part `head` is not known."""
+    """Return the error for an option `name` whose part `head` is not in `known`."""
     prefix = name[: name.rfind(head)]
     near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
     every = f"there are: {', '.join(known)}."

@@ -147,7 +147,7 @@ class RunConfig:
         parse_name(self.model.name)
 
     def check_family(self) -> None:
-        """Raise `OptionError` if the model ignores an option of `model.family`."""
+        """Raise `OptionError` if `model.family` sets options that the model ignores."""
         name = self.model.name
         check_family_options(name, parse_name(name).member, self.model.family)
 
@@ -163,7 +163,7 @@ class RunConfig:
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return a hash without seed and fold, equal for all runs of a table cell."""
+        """Return a hash of all options except seed, fold and `also_without`."""
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:

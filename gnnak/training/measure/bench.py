@@ -203,7 +203,7 @@ class KernelTimes(Callback):
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start and stop the profiler once; else it does not see CUDA graph kernels."""
+        """Start the profiler before any capture; else it misses captured kernels."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 
@@ -359,7 +359,7 @@ def bench(
 def bench_both(
     config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> list[Record]:
-    """Benchmark fast code and plain PyTorch; the first record has their `ratio`."""
+    """Benchmark fast code, then plain PyTorch; the first record has the speedup."""
     machines = [replace(machine, fast=fast) for fast in (True, False)]
     records = [_timed(config, dataset, each, options) for each in machines]
     fast, plain = (record["seconds"]["epoch"] for record in records)
@@ -462,7 +462,7 @@ def _warm_up(
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Return seconds of an epoch and its phases, scaled up from `parts` to `whole`."""
+    """Scale the measured seconds from `parts` of the data up to the `whole` data."""
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
     scaled = {name: six_digits(value * scale) for name, value in seconds.items()}
@@ -521,7 +521,7 @@ def measure(
     growing: Growing | None = None,
     compare: bool = False,
 ) -> Iterator[Record]:
-    """Yield the records of `gnnak bench`: one, one per value, or one per backend."""
+    """Yield the record of `gnnak bench`; several with `growing` or `compare`."""
     if growing is not None:
         yield from grow(growing, config, load, machine, options)
     elif not compare:
@@ -542,7 +542,7 @@ def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
-    """Raise `OptionError` if the model of a run does not have the quantity `what`."""
+    """Raise `OptionError` if `what` is "hops" or "coverage" and the model has none."""
     name = config.model.name
     form = parse_name(name)
     extractor = config.model.extractor_for(form.kind)

@@ -62,7 +62,7 @@ class StopRequest:
 def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT (Ctrl-C) or SIGTERM.
 
-    After that, another signal ends the program. Ignored signals stay ignored, as in
+    A second signal ends the program. Ignored signals stay ignored, as in
     worker processes. Outside the main thread, the context manager does nothing.
     """
     request = StopRequest(advice)
@@ -112,7 +112,7 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: call `handler` on signals; yield False if all are ignored."""
+    """Context manager: `handler` handles `SIGNALS`; yield False if it handles none."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     handled = [number for number in SIGNALS if before[number] != signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread() or not handled:

@@ -28,7 +28,7 @@ FROZEN_SECONDS = 30.0
 
 
 def start_heartbeats() -> None:
-    """Create the folder of heartbeats, which stays if the main process is killed."""
+    """Create the folder of heartbeat files; delete it at exit."""
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="gnnak-")
         atexit.register(end_heartbeats)
@@ -57,7 +57,8 @@ def beat() -> None:
 class Listener:
     """Detects processes that have sent no heartbeat for `FROZEN_SECONDS`.
 
-    Counts calls, `interval` seconds apart: a clock also runs while this process sleeps.
+    `is_frozen` must be called every `interval` seconds. It counts calls, since a clock
+    also runs while this process is suspended.
     """
 
     def __init__(self, interval: float) -> None:
@@ -92,7 +93,7 @@ def become_main() -> None:
 
 @contextmanager
 def main_of_workers() -> Iterator[None]:
-    """Context manager: processes that are started within the block are workers."""
+    """Context manager: this is the main process of workers started in the block."""
     before = os.environ.get(MAIN)
     become_main()
     try:
@@ -226,7 +227,7 @@ class Monitor(threading.Thread):
                 worker.kill()
 
     def wait_for_loss(self, seconds: float) -> str | None:
-        """Wait up to `seconds` for a lost worker; return the error, None if none."""
+        """Wait until a worker is lost, up to `seconds`; return the error, else None."""
         deadline = time.monotonic() + seconds
         while self.loss is None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)

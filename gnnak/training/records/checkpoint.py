@@ -65,7 +65,7 @@ FEATURES = ("node_features", "edge_features")
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert `info` to JSON values. Features are stored by `sizes` or `channels`."""
+    """Convert `info` to JSON values. Features become their `sizes` or `channels`."""
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
@@ -151,7 +151,7 @@ class Checkpoint:
         return network.eval()
 
     def _lacks_weights(self) -> bool:
-        """Return whether `weights` are too few for the network, without building it."""
+        """Return whether `weights` are too few or too small for the model's options."""
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]
         widths.append(
@@ -189,7 +189,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def checkpoint_from(content: Mapping[str, Any], path: Path) -> Checkpoint:
-    """Build a checkpoint from the output of `to_plain`, with the weights added."""
+    """Build a checkpoint from the output of `to_plain` plus the weights."""
     check_layout(content, path)
     try:
         return Checkpoint(

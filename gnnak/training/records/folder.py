@@ -120,7 +120,7 @@ def save_folder(
     """Write a trained network to a folder; replace an older network there.
 
     Paths of the training data are cut to file names, and skipped rows are not stored.
-    The model card loads the network by `name`. Files of others raise an error.
+    `name` is what the model card loads. A foreign README.md or config.json is refused.
     """
     make_folder(folder)
     _check_replaceable(folder)

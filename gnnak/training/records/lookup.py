@@ -55,7 +55,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return the runs of this config; if there are none, its longest runs."""
+        """Return the runs of this config, or if none, the longest with more epochs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)
@@ -63,7 +63,7 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return runs of this config with any number of epochs from `least` on."""
+        """Return runs of at least `least` epochs, otherwise with this config."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
@@ -79,7 +79,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return hashes of a config with and without its length; None if outdated."""
+    """Return hashes of a config with and without `LENGTH`; None if outdated."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

@@ -65,7 +65,7 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Verify and remove the checksum, either of `line` or of the record's values."""
+    """Verify the checksum, of `line` or else of the record's values; remove it."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
@@ -80,7 +80,7 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 
 
 def _without_damaged_key(content: Record) -> Record:
-    """Remove the first entry if it is the checksum, with a damaged key."""
+    """Remove the first entry if its value is the checksum; its key is damaged."""
     first = next(iter(content), "")
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()

@@ -47,11 +47,11 @@ class DeviceCosts:
             by_data.setdefault(config.data.name, []).append(cost)
 
     def here(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of similar runs (by `key`) on the same data as `config`."""
+        """Return costs of runs on the same data with the same `key` as `config`."""
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of similar runs (by `key`) on other data, scaled to `config`."""
+        """Return costs of runs on other data with this `key`, scaled to this data."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -60,7 +60,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return the ratio of epoch times, here / on `other`; None if not known."""
+        """Return the ratio of epoch times, this device / `other`; None if unknown."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -77,7 +77,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [factor] to scale epoch times of `name` to `config`; [] if unknown."""
+        """Return [epoch time on this data / on data set `name`]; [] if unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -147,7 +147,7 @@ class Estimator:
     """Estimates the cost of a run on one device: the median cost of similar runs.
 
     The notions of similarity in `KEYS` are tried in order. Times on another device or
-    data set are scaled by the ratio of runs done on both, or of numbers of nodes.
+    data set are scaled by runs done on both; without such, data sets scale with nodes.
     """
 
     def __init__(

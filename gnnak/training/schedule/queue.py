@@ -56,7 +56,7 @@ class Queue:
 
     Tasks of unknown duration start first, and tasks to run `alone` last. Of the others,
     the longest starts first; if time is too short for all, the shortest. A task starts
-    only if enough memory is free and, unless `long` is True, if it should end in time.
+    only if enough memory is free and, unless `long`, it can end before the deadline.
     """
 
     def __init__(
@@ -87,7 +87,6 @@ class Queue:
         return None
 
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
-        """Return whether a task can run at the same time as the `running` tasks."""
         if not running:
             return True
         if task.alone or any(other.alone for other in running):

@@ -157,7 +157,7 @@ def plan_sweep(
 
 
 def check_values(values: Iterable[str], options: Mapping[str, Any]) -> None:
-    """Raise `OptionError` if `options` sets an option that the sweep varies."""
+    """Raise `OptionError` if an option is both varied (`values`) and in `options`."""
     for key in full_names(options):
         if key in values:
             raise OptionError(
