@@ -294,7 +294,8 @@ class WLOptions:
 
     num_hops: int | None = option(
         help="Radius of the egonets.",
-        show_default="1; whole graphs in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+        show_default="1, of networks 3; whole graphs in swl, pswl, gswl, sswl, 2-lfwl "
+        "and 2-slfwl, and for sswl, sswl+ and l2fgnn",
     )
     hash: str | None = option(
         callback=check_name("--hash", WL_HASHES),

@@ -86,7 +86,7 @@ def lab(
     ),
     num_hops: int | None = option(
         help="Radius of the egonets, for networks.",
-        show_default="1; whole graphs for sswl, sswl+ and l2fgnn",
+        show_default="3; whole graphs for sswl, sswl+ and l2fgnn",
     ),
     max_memory: float = MEMORY,
     as_json: bool = JSON,
@@ -202,9 +202,9 @@ def compare(
         return
     typer.echo("\n".join(counts))
     table = Table("test", "pairs", "told apart", "rounds", "classes")
-    for name, row in zip(tests, rows, strict=True):
+    for row in rows:
         _, *cells = ("" if cell is None else str(cell) for cell in row.values())
-        table.add_row(_title(name, by_test[name]), *cells)
+        table.add_row(*cells)
     Console().print(table)
 
 
@@ -251,7 +251,7 @@ def explain(
         del told["graphs"]
         typer.echo(json.dumps(told))
         return
-    Console(highlight=False).print(str(found), markup=False)
+    show(str(found))
     if picture is not None:
         typer.echo(f"Picture: {picture}")
 
@@ -279,20 +279,6 @@ def _read_files(
     return found, counts
 
 
-def _title(name: str, options: dict[str, object]) -> str:
-    """Return the name of a test; for a network, also the name of its bound.
-
-    >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
-    'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'
-    """
-    from gnnak.wl.bounds import find_test
-
-    if name in WL_TESTS:
-        return name
-    shown = {key: value for key, value in options.items() if key != "max_memory"}
-    return f"{name}: {find_test(name, shown).label}"
-
-
 def _compare(
     test: str, graphs: Sequence[Data], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
@@ -300,11 +286,13 @@ def _compare(
 
     If the test fails, the row says why; if this is the only test, the error is raised.
     """
+    from gnnak.wl.bounds import find_test
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 
     pairs = len(graphs) * (len(graphs) - 1) // 2
-    row: dict[str, object] = {"test": test, "pairs": pairs}
+    label = find_test(test, options).label
+    row: dict[str, object] = {"test": test, "label": label, "pairs": pairs}
     try:
         classes, rounds = partition_with_rounds(test, graphs, **options)
     except GraphError as error:

@@ -98,7 +98,9 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 
     Args:
         test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
-            stands for the test that bounds it.
+            stands for the test that bounds it, with the egonets of 3 hops that
+            `build_model` uses by default. Some data sets have other settings: give
+            `num_hops` to use theirs.
         graphs: networkx graphs, PyG data, (edge_index, num_nodes), graph6 strings, or
             paths of files of one graph each.
         **options: Fields of `Options` that the test takes.
@@ -138,7 +140,9 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
 
     Args:
         test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
-            stands for the test that bounds it.
+            stands for the test that bounds it, with the egonets of 3 hops that
+            `build_model` uses by default. Some data sets have other settings: give
+            `num_hops` to use theirs.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.

@@ -48,7 +48,7 @@ class LabResult:
     family: str
     contender: str
     """A test with its options; or the name of a network with `random` or `trained`, for
-    its weights, or with `bound`, for the test that bounds the network."""
+    its weights, and its radius, or with `bound`, for the test that bounds it."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None

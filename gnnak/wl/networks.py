@@ -16,7 +16,7 @@ from gnnak.models.options import (
 )
 from gnnak.nn.features import Categorical
 from gnnak.typing import Encoding, PairEncoding
-from gnnak.wl.bounds import bound_of, check_bound
+from gnnak.wl.bounds import bound_of, check_bound, default_hops
 from gnnak.wl.compare import partition
 from gnnak.wl.families import Groups, family, pairs_apart
 from gnnak.wl.lab import LabResult, timed
@@ -150,10 +150,7 @@ def run_networks(
 
 
 def _hops(name: str, num_hops: int | None) -> int | None:
-    """Return the radius of a network's egonets, or None if it runs on whole graphs."""
-    if num_hops is None and parse_name(name).kind == "egonets":
-        return 1
-    return num_hops
+    return default_hops(name) if num_hops is None else num_hops
 
 
 def _results(
@@ -187,4 +184,6 @@ def _results(
         contender, test = f"{network}, {run.__name__}", ""
         if run is bound:
             test = chosen.label
+        elif chosen.options.get("num_hops") is not None:
+            contender += f" (num_hops={chosen.options['num_hops']})"
         yield LabResult(name, contender, total, apart, None, seconds, note, test)
