@@ -242,7 +242,7 @@ def _compare(
 ) -> None:
     """Raise `TrainingError` if all stopped runs have other options than `folds`.
 
-    If a stopped run differs only in seed or fold, a message is printed instead.
+    If one differs only in seed or fold, or there is none, a message is printed instead.
     """
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
@@ -254,15 +254,15 @@ def _compare(
             if other and not is_reserved(folder):
                 differs = not other.keys() <= {*PER_RUN}
                 found.append((differs, len(other), folder, other))
-    if not found:
-        return
-    differs, _, folder, other = min(found, key=lambda each: each[:2])
-    told = f"the run in {folder} was stopped with {list_options(other)}"
-    if differs:
-        raise TrainingError(
-            f"no run with these options was stopped: {told}; give its options to go on "
-            "with it, or leave out --resume to start a new run."
-        )
+    told = "no run was stopped"
+    if found:
+        differs, _, folder, other = min(found, key=lambda each: each[:2])
+        told = f"the run in {folder} was stopped with {list_options(other)}"
+        if differs:
+            raise TrainingError(
+                f"no run with these options was stopped: {told}; give its options to "
+                "go on with it, or leave out --resume to start a new run."
+            )
     if console is not None:
         tell = rank_zero_only(console.print)
         tell(f"a new run begins: {told}", markup=False, soft_wrap=True)

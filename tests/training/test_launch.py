@@ -144,6 +144,13 @@ def test_resume_of_another_seed_or_fold_names_the_stopped_one(options, places, s
     )
 
 
+def test_resume_without_a_stopped_run_says_that_a_new_one_begins(places):
+    config, console = small_config(train__epochs=1), Console(file=StringIO())
+    run_experiment([config], "mine", places, resume=True, console=console)
+    told = "a new run begins: no run was stopped"
+    assert told in console.file.getvalue().splitlines()
+
+
 def test_resume_compares_no_options_of_sweeps_ended_runs_and_folds(places, stopped):
     other = change(small_config(), FOLD | {"train.epochs": 1})
     run_experiment([other], "mine", places, resume=True, compare=False)
