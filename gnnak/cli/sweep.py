@@ -60,6 +60,8 @@ def sweep(
             check_values,
             parse_values,
             plan_sweep,
+            short_name,
+            shown_values,
             sweep_rows,
         )
 
@@ -72,6 +74,12 @@ def sweep(
     if "model.name" in values:
         values["model.name"] = [find_model(each) for each in values["model.name"]]
     combinations = plan_sweep(name, config, values, seeds, places)
+    for each in combinations:
+        ignored = [short_name(key) for key in values if key not in each.values]
+        if ignored:
+            told = f"{', '.join(shown_values(each.values))} ignores "
+            told += f"{' and '.join(ignored)}: trained once, not for each value."
+            typer.echo(told, err=True)
     missing = [job for each in combinations for job in each.missing]
     if planned.dry_run:
         schedule.show(missing, Console())
@@ -91,22 +99,26 @@ def sweep(
 
 
 def _print(rows: list[SweepRow], names: list[str]) -> None:
+    from gnnak.training.schedule.sweep import short_name
+
     metric = next((row.metric for row in rows if row.metric), "score")
     numbers = (f"validation {metric}", f"test {metric}", "s/epoch", "peak MB", "runs")
-    table = Table(*(name.rpartition(".")[2] for name in names), *numbers)
+    table = Table(*map(short_name, names), *numbers)
     best = min(rows, key=lambda row: row.rank)
     for row in rows:
         style = "bold" if row is best and row.metric else None
-        values = [str(row.values[name]) for name in names]
+        values = [str(row.values.get(name, "")) for name in names]
         table.add_row(*values, *row.texts, style=style)
     Console().print(table)
 
 
 def _print_best(row: SweepRow, config: RunConfig) -> None:
+    from gnnak.training.schedule.sweep import shown_values
+
     if not row.metric:
         return
-    words = [f"{key.rpartition('.')[2]}={value}" for key, value in row.values.items()]
-    told = f"best: {', '.join(words) or config.model.name}"
+    words = ", ".join(shown_values(row.values)) or config.model.name
+    told = f"best validation {row.metric}: {words}"
     if row.checkpoint is not None:
         told += f"; {next_step(Path(row.checkpoint), config)}"
     typer.echo(told, err=True)

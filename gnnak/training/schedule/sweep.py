@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from gnnak.errors import OptionError
-from gnnak.models.factory import check_read
-from gnnak.training.config.experiment import full_names
+from gnnak.models.factory import check_read, read_options
+from gnnak.training.config.experiment import flat, full_names
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of, warn_of_unused
@@ -25,7 +25,7 @@ class Combination:
     """One combination of option values in a sweep, with its runs."""
 
     values: Mapping[str, Any]
-    """The values of the options that the sweep varies, by option."""
+    """The values of the options that the sweep varies and the model uses, by option."""
     config: RunConfig
     runs: tuple[tuple[int, int | None], ...]
     """Seed and fold of each run."""
@@ -114,12 +114,32 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
+    """Return all combinations of values, each with its config.
+
+    Combinations that differ only in options that their model ignores are returned once,
+    without these options. An option that all models ignore raises `OptionError`.
+    """
     for name, given in values.items():
         if not given:
             raise OptionError(f"{name} has no values; give at least one.")
-    combinations = product(*values.values())
-    chosen = [dict(zip(values, each, strict=True)) for each in combinations]
-    return [(each, change(config, each)) for each in chosen]
+    found: dict[RunConfig, dict[str, Any]] = {}
+    for each in product(*values.values()):
+        given = dict(zip(values, each, strict=True))
+        read = read_options(change(config, given).model)
+        chosen = {k: v for k, v in given.items() if _is_read(flat({k: v}), read)}
+        found.setdefault(change(config, chosen), chosen)
+    for key, (first, *_) in values.items():
+        if not any(key in chosen for chosen in found.values()):
+            check_read(change(config, next(iter(found.values()))).model, {key: first})
+    return [(chosen, shared) for shared, chosen in found.items()]
+
+
+def _is_read(options: Iterable[str], read: set[str]) -> bool:
+    of_model = "model."
+    return any(
+        not name.startswith(of_model) or name.removeprefix(of_model) in read
+        for name in options
+    )
 
 
 def plan_sweep(
@@ -134,9 +154,6 @@ def plan_sweep(
     planned = grid(config, values)
     for _, shared in planned:
         shared.check_family()
-    if "model.name" not in values:
-        chosen, shared = planned[0]
-        check_read(shared.model, chosen)
     for chosen, shared in planned:
         if shared.data not in datasets:  # loading a data set can take seconds
             datasets[shared.data] = find_dataset(shared, places)
@@ -208,8 +225,20 @@ def _row(
 
 
 def _title(values: Mapping[str, Any], config: RunConfig) -> str:
-    words = [f"{key.split('.')[-1]}={value}" for key, value in values.items()]
-    words.append(f"seed {config.train.seed}")
+    words = [config.data.name, *shown_values(values), f"seed {config.train.seed}"]
     if config.data.fold is not None:
         words.append(f"fold {config.data.fold}")
-    return ", ".join([config.data.name, *words])
+    return ", ".join(words)
+
+
+def short_name(key: str) -> str:
+    """Return the name of an option in tables.
+
+    >>> short_name("model.name"), short_name("train.learning_rate")
+    ('model', 'learning_rate')
+    """
+    return "model" if key == "model.name" else key.rpartition(".")[2]
+
+
+def shown_values(values: Mapping[str, Any]) -> list[str]:
+    return [f"{short_name(key)}={value}" for key, value in values.items()]
