@@ -27,6 +27,7 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.processes.locks import is_reserved, reserved
 from gnnak.training.processes.machine import Machine
+from gnnak.training.processes.stopping import stoppable
 from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import (
     Record,
@@ -212,7 +213,7 @@ def run_experiment(
             folder = places.of(each, experiment)
             record = _done(each, folder, finished)
             if record is None:
-                with reserved(folder):
+                with reserved(folder), stoppable("go on with --resume"):
                     if resume and not several:
                         # Another process may have ended this run in the meantime.
                         finished = _finished(places.records, experiment)
