@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from gnnak.training.launch import Places
     from gnnak.training.processes.machine import Machine
     from gnnak.training.schedule.schedule import Schedule
+    from gnnak.wl.bounds import Contender
 
 GRAPH_FILES = (
     "CSV, Parquet, SMILES, npz, graph6, JSON, PyG or edge list file (text files also "
@@ -382,10 +383,10 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def options_by_test(
+def find_contenders(
     tests: Sequence[str], options: dict[str, object]
-) -> dict[str, dict[str, object]]:
-    """Return the options that each Weisfeiler-Leman test supports, by test.
+) -> list["Contender"]:
+    """Return Weisfeiler-Leman tests, each with those of the options that it supports.
 
     An option that no test supports raises `OptionError`.
     """
@@ -398,11 +399,10 @@ def options_by_test(
                 f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}; "
                 "drop it or name another --test."
             )
-    chosen = {}
-    for test, names in known.items():
-        chosen[test] = {k: v for k, v in options.items() if k in names}
-        find_test(test, chosen[test])  # raises an error if a value is wrong
-    return chosen
+    return [
+        find_test(test, {k: v for k, v in options.items() if k in names})
+        for test, names in known.items()
+    ]
 
 
 def own_values(**given: Any) -> dict[str, Any]:

@@ -35,8 +35,8 @@ from gnnak.cli.options import (
     TESTS,
     WLGraphOptions,
     expanded,
+    find_contenders,
     given,
-    options_by_test,
     progress_bar,
     show,
 )
@@ -47,6 +47,7 @@ from gnnak.typing import check_choice, check_count
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from gnnak.wl.bounds import Contender
     from gnnak.wl.lab import LabResult
 
 LAB_EXAMPLES = examples(
@@ -187,15 +188,15 @@ def compare(
     with stoppable_at_once():
         import gnnak.wl  # noqa: F401, PyTorch and other large packages
 
-    by_test = options_by_test(tests, options)
+    contenders = find_contenders(tests, options)
     named, counts = _read_files(files, smiles)
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
     graphs, only_test = list(named.values()), len(tests) == 1
     with progress_bar() as bar:
         rows = [
-            _compare(name, graphs, by_test[name], only_test)
-            for name in bar.track(tests, description="comparing")
+            _compare(each, graphs, only_test)
+            for each in bar.track(contenders, description="comparing")
         ]
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
@@ -280,19 +281,19 @@ def _read_files(
 
 
 def _compare(
-    test: str, graphs: Sequence[Data], options: dict[str, object], only_test: bool
+    contender: Contender, graphs: Sequence[Data], only_test: bool
 ) -> dict[str, object]:
     """Run a WL test on graphs, and return a row of the table.
 
     If the test fails, the row says why; if this is the only test, the error is raised.
     """
-    from gnnak.wl.bounds import find_test
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 
     pairs = len(graphs) * (len(graphs) - 1) // 2
-    label = find_test(test, options).label
-    row: dict[str, object] = {"test": test, "label": label, "pairs": pairs}
+    test, options, label = contender.test, contender.options, contender.label
+    name = contender.network or test
+    row: dict[str, object] = {"test": name, "label": label, "pairs": pairs}
     try:
         classes, rounds = partition_with_rounds(test, graphs, **options)
     except GraphError as error:

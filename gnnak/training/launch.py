@@ -90,11 +90,6 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
     """Load the data of a run, with at most `config.data.own.graphs` graphs."""
     data = config.data
     if data.own.path is not None:
-        if not Path(data.own.path).exists():
-            raise FileFormatError(
-                f"there is no file or folder {data.own.path}; check the path, which is "
-                "relative to the folder in which the command is given."
-            )
         return load_own(data.own, seed=data.seed).dataset
     if data.own != replace(OwnData(), graphs=data.own.graphs):
         raise OptionError(

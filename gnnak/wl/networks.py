@@ -135,22 +135,17 @@ def run_networks(
     with random weights, and of the network after `steps` steps of `push_apart`. If a
     network cannot be built, `OptionError` is raised before any result.
     """
-    names = list(names)
-    for name in names:
-        PlainEmbedder(name, _hops(name, num_hops))
+    hops = {n: default_hops(n) if num_hops is None else num_hops for n in names}
+    for network, radius in hops.items():
+        PlainEmbedder(network, radius)
 
     def results() -> Iterator[LabResult]:
         for name in families:
             groups = family(name)
-            for network in names:
-                hops = _hops(network, num_hops)
-                yield from _results(name, groups, network, hops, steps, max_memory)
+            for network, radius in hops.items():
+                yield from _results(name, groups, network, radius, steps, max_memory)
 
     return results()
-
-
-def _hops(name: str, num_hops: int | None) -> int | None:
-    return default_hops(name) if num_hops is None else num_hops
 
 
 def _results(

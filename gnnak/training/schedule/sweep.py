@@ -38,21 +38,21 @@ class SweepRow:
     """The scores of one combination, averaged over its runs."""
 
     values: Mapping[str, Any]
-    metric: str
+    metric: str = ""
     """The metric of the scores; empty if no run has a record."""
-    lower_is_better: bool
-    validation: float
+    lower_is_better: bool = True
+    validation: float = math.nan
     """Mean score on the validation graphs; NaN if no run has a record."""
-    test: float
+    test: float = math.nan
     """Mean score on the test graphs; NaN if no run has a defined score."""
-    deviation: float | None
+    deviation: float | None = None
     """Standard deviation of the test score; None with fewer than two runs."""
-    seconds: float
+    seconds: float = math.nan
     """Mean seconds of a training epoch."""
-    megabytes: float
+    megabytes: float = math.nan
     """Largest peak memory of training, in MB."""
-    runs: int
-    planned: int
+    runs: int = 0
+    planned: int = 0
     checkpoint: str | None = None
     """`best.ckpt` of the run with the best validation score; None if not found."""
 
@@ -201,8 +201,7 @@ def _row(
     newest = [found[run] for run in combination.runs if run in found]
     planned = len(combination.runs)
     if not newest:
-        no, values = math.nan, combination.values
-        return SweepRow(values, "", True, no, no, None, no, no, 0, planned)
+        return SweepRow(combination.values, planned=planned)
     tests = summarise(newest)
     sign = 1 if newest[0]["lower_is_better"] else -1
     best = min(newest, key=lambda record: sign * record["scores"]["validation"])
