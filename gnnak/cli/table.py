@@ -203,12 +203,8 @@ def _check_unused(**options: Any) -> None:
     options["accelerator"] = options["accelerator"] != "auto"
     given = [k for k, v in options.items() if v is not None and v is not False]
     if given:
-        shown = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        verb = "is" if len(given) == 1 else "are"
-        raise OptionError(
-            f"{shown} {verb} for --run and --dry-run; add one of these, or leave out "
-            f"{shown}."
-        )
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise OptionError(f"only runs use {told}; add --run or --dry-run, or drop it.")
 
 
 def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> list[str]:

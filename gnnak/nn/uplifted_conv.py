@@ -137,6 +137,18 @@ class UpliftedConv(nn.Module):
                     warn_not_finite(f"the input {name} of the model", values)
         return subgraphs
 
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, *more: Any
+    ) -> None:
+        """Load weights; add an error message if they are those of the plain conv."""
+        super()._load_from_state_dict(state_dict, prefix, *more)
+        own, errors = f"{prefix}layer.", more[-1]
+        if state_dict and not any(name.startswith(own) for name in state_dict):
+            errors.append(
+                f"{prefix.rstrip('.') or 'the model'} has weights from before uplift; "
+                "load them into the model, and then uplift it."
+            )
+
     def reset_parameters(self) -> None:
         """Initialise all weights of the layer, including those of the conv."""
         for module in self.layer.modules():
@@ -212,7 +224,8 @@ class LazyUpliftedConv(nn.Module):
                 "but node states are real numbers; leave this conv out with "
                 f"skip={name!r}, or say what its arguments are with call=."
             )
-        width = x.size(1) if x.dim() == 2 else 0
+        call = self.binding.call
+        width = (call and call.in_channels) or (x.size(1) if x.dim() == 2 else 0)
         check_states(x, width)
         edge_attr = given.get("edge_attr", values)
         self._become(width, self._calling(x, edge_attr, args, options), x)
@@ -238,8 +251,13 @@ class LazyUpliftedConv(nn.Module):
             except WidthError:
                 if not further_arguments(conv):
                     raise
-        with trial_mode(conv):
-            out = conv(*args, **options)
+        try:
+            with trial_mode(conv):
+                out = conv(*args, **options)
+        except RuntimeError as error:
+            if call is not None:
+                call.calling(conv, 0).explain(error, None)
+            raise
         is_tuple = isinstance(out, tuple | list)
         states = out[0] if is_tuple else out
         name, has_edges = type(conv).__name__, isinstance(edge_attr, Tensor)
@@ -249,6 +267,11 @@ class LazyUpliftedConv(nn.Module):
                 f"skip={self.name or name!r}."
             )
         if call is not None:
+            if call.out_channels not in (None, states.size(1)):
+                raise WidthError(
+                    f"{name} returns states of width {states.size(1)}, but its Call "
+                    f"has out_channels={call.out_channels}; correct it."
+                )
             return call.calling(conv, states.size(1))
         return Calling(
             name,

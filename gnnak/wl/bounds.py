@@ -90,11 +90,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """The test with its options and the radius of egonets; before it, the network.
-
-        >>> Contender("subgraph-1-wl*", {"centroid": True}, "gin-ak").label
-        'gin-ak: subgraph-1-wl* (centroid, num_hops=1)'
-        """
+        """The test, with its options and its radius, after the name of the network."""
         shown = {k: v for k, v in self.options.items() if k != "max_memory"}
         num_hops = self.read().num_hops
         if num_hops is not None and "num_hops" in known_options(self.test):

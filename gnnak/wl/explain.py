@@ -98,10 +98,9 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
     """Find the first round, and the colours in it, that distinguish two graphs.
 
     Args:
-        test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
-            stands for the test that bounds it, with the egonets of 3 hops that
-            `build_model` uses by default. Some data sets have other settings: give
-            `num_hops` to use theirs.
+        test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
+            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
+            with other settings need `num_hops`.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.

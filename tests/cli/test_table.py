@@ -152,9 +152,15 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
         (["tu", "--run", "--only", "mutagg"], "'mutagg', which is in no cell's title"),
         (["--summary", "--format", "latex"], "--summary has no --format; give --json"),
         (["tu", "--dry-run", "--json"], "--dry-run prints text; leave out --json."),
-        (["tu", "--only", "mutag"], "--only is for --run and --dry-run; add one of"),
-        (["--summary", "--seeds", "1", "--minutes", "2"], "--minutes, --seeds are for"),
-        (["tu", "--accelerator", "gpu", "--jobs", "2"], "--accelerator, --jobs are"),
+        (["tu", "--only", "mutag"], "only runs use --only; add --run or --dry-run,"),
+        (
+            ["--summary", "--seeds", "1", "--minutes", "2"],
+            "only runs use --minutes, --seeds;",
+        ),
+        (
+            ["tu", "--accelerator", "gpu", "--jobs", "2"],
+            "only runs use --accelerator, --jobs;",
+        ),
         (["tu", "--results", "none"], "there is no file or folder none; check"),
         (
             ["--summary", "--results", __file__],

@@ -135,10 +135,8 @@ def grid(
 
 
 def _is_read(options: Iterable[str], read: set[str]) -> bool:
-    of_model = "model."
     return any(
-        not name.startswith(of_model) or name.removeprefix(of_model) in read
-        for name in options
+        not k.startswith("model.") or k[len("model.") :] in read for k in options
     )
 
 
@@ -231,11 +229,6 @@ def _title(values: Mapping[str, Any], config: RunConfig) -> str:
 
 
 def short_name(key: str) -> str:
-    """Return the name of an option in tables.
-
-    >>> short_name("model.name"), short_name("train.learning_rate")
-    ('model', 'learning_rate')
-    """
     return "model" if key == "model.name" else key.rpartition(".")[2]
 
 
