@@ -75,8 +75,7 @@ def bench(
     _, config = chosen.config()
     machine = device.machine()
     if profile and not machine.is_gpu:
-        told = "--profile lists kernels of a GPU, but the model runs on the CPU."
-        typer.echo(f"warning: {told}", err=True)
+        typer.echo("warning: --profile needs a GPU; here it has no effect.", err=True)
     if record:
         check_appendable(results / "bench.jsonl")
     records, title = [], run_title(config)

@@ -92,33 +92,30 @@ def sweep(
         shown = [row.as_dict() for row in rows]
         typer.echo(json.dumps({"rows": shown, "failed": [job.title for job in failed]}))
     else:
-        _print(rows, list(values))
-        _print_best(min(rows, key=lambda row: row.rank), config)
+        _print(rows, list(values), config)
     if failed:
         raise typer.Exit(1)
 
 
-def _print(rows: list[SweepRow], names: list[str]) -> None:
-    from gnnak.training.schedule.sweep import short_name
+def _print(rows: list[SweepRow], names: list[str], config: RunConfig) -> None:
+    """Print a table of the scores, and the combination with the best validation score.
 
-    metric = next((row.metric for row in rows if row.metric), "score")
+    `config` is that of the runs, apart from the options that the sweep varies.
+    """
+    from gnnak.training.schedule.sweep import short_name, shown_values
+
+    best = min(rows, key=lambda row: row.rank)
+    metric = best.metric or "score"
     numbers = (f"validation {metric}", f"test {metric}", "s/epoch", "peak MB", "runs")
     table = Table(*map(short_name, names), *numbers)
-    best = min(rows, key=lambda row: row.rank)
     for row in rows:
         style = "bold" if row is best and row.metric else None
         values = [str(row.values.get(name, "")) for name in names]
         table.add_row(*values, *row.texts, style=style)
     Console().print(table)
-
-
-def _print_best(row: SweepRow, config: RunConfig) -> None:
-    from gnnak.training.schedule.sweep import shown_values
-
-    if not row.metric:
-        return
-    words = ", ".join(shown_values(row.values)) or config.model.name
-    told = f"best validation {row.metric}: {words}"
-    if row.checkpoint is not None:
-        told += f"; {next_step(Path(row.checkpoint), config)}"
-    typer.echo(told, err=True)
+    told = f"best validation {metric}: "
+    told += ", ".join(shown_values(best.values)) or config.model.name
+    if best.checkpoint is not None:
+        told += f"; {next_step(Path(best.checkpoint), config)}"
+    if best.metric:
+        typer.echo(told, err=True)

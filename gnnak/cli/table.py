@@ -112,14 +112,8 @@ def table(
 
     trains = run or planned.dry_run
     if not trains:
-        _check_unused(
-            **vars(device) | vars(planned),
-            only=only,
-            seeds=seeds,
-            folds=folds,
-            data_dir=data_dir,
-            runs=runs != RUNS.default,
-        )
+        more = {"only": only, "seeds": seeds, "folds": folds, "data_dir": data_dir}
+        _check_unused(vars(device) | vars(planned) | more)
     if results.is_file():
         raise OptionError(f"--results is {results}, a file; give its folder.")
     if not trains and results != RESULTS.default:
@@ -128,8 +122,7 @@ def table(
         results = results / "trials"
     names = _chosen(name, tables, table_names())
     if trains and not names:
-        option = "--run" if run else "--dry-run"
-        raise OptionError(f"{option} needs a table; name one, or give --tables all.")
+        raise OptionError("runs need a table; name one, or give --tables all.")
     _check_output(shape, summary, planned.dry_run, as_json)
     if not names and not summary:
         _list_tables([load_table(name) for name in table_names()], as_json)
@@ -197,11 +190,10 @@ def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> No
         raise OptionError("--dry-run prints text; leave out --json.")
 
 
-def _check_unused(**options: Any) -> None:
+def _check_unused(options: dict[str, Any]) -> None:
     """Raise `OptionError` if an option is given that only runs use."""
-    options["jobs"] = options["jobs"] > 1
-    options["accelerator"] = options["accelerator"] != "auto"
-    given = [k for k, v in options.items() if v is not None and v is not False]
+    usual = {"jobs": 1, "accelerator": "auto"}
+    given = [k for k, v in options.items() if v not in (None, False, usual.get(k))]
     if given:
         told = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise OptionError(f"only runs use {told}; add --run or --dry-run, or drop it.")

@@ -201,12 +201,11 @@ def compare(
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
-    typer.echo("\n".join(counts))
     table = Table("test", "pairs", "told apart", "rounds", "classes")
     for row in rows:
         _, *cells = ("" if cell is None else str(cell) for cell in row.values())
         table.add_row(*cells)
-    Console().print(table)
+    show(*counts, table)
 
 
 @app.command(epilog=EXPLAIN_EXAMPLES)
@@ -242,8 +241,7 @@ def explain(
         raise GraphError(
             f"the files hold {len(named)} graphs; give two files of one graph each."
         )
-    console = Console(stderr=True)
-    with console.status(f"running {test}"):
+    with Console(stderr=True).status(f"running {test}"):
         found = wl.explain(test, *named.values(), **given(**vars(chosen)))
     if picture is not None:
         save(plot_explanation(found), picture)

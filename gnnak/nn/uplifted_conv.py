@@ -137,17 +137,12 @@ class UpliftedConv(nn.Module):
                     warn_not_finite(f"the input {name} of the model", values)
         return subgraphs
 
-    def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *more: Any
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *more: Any) -> None:
         """Load weights; add an error message if they are those of the plain conv."""
         super()._load_from_state_dict(state_dict, prefix, *more)
-        own, errors = f"{prefix}layer.", more[-1]
-        if state_dict and not any(name.startswith(own) for name in state_dict):
-            errors.append(
-                f"{prefix.rstrip('.') or 'the model'} has weights from before uplift; "
-                "load them into the model, and then uplift it."
-            )
+        if state_dict and not any(k.startswith(f"{prefix}layer.") for k in state_dict):
+            told = "has weights from before uplift; load them into the model, and then"
+            more[-1].append(f"{prefix.rstrip('.') or 'the model'} {told} uplift it.")
 
     def reset_parameters(self) -> None:
         """Initialise all weights of the layer, including those of the conv."""

@@ -153,11 +153,10 @@ LEGEND = (
     "that; ▼: worse by more than that; ◆: the paper ran out of memory (OOM)."
 )
 SUMMARY_LEGEND = (
-    "cells: cells with results of runs. run: those with a run of the paper's number of "
-    "epochs; of these, within: at most two of the paper's standard deviations apart "
-    "(5 % if the paper gives none); better, worse: by more than that; oom: the paper "
-    "ran out of memory; new: not in the paper; seeds: as many runs as in the paper; "
-    "explained: worse, and the table says why."
+    "cells: with scores. run: those with a run as long as the paper's; of these, "
+    "within: at most two of the paper's standard deviations apart (5 % if it gives "
+    "none), better or worse: by more, oom: the paper ran out of memory, new: not in "
+    "the paper, seeds: as many runs as there, explained: worse, with a known reason."
 )
 """What the columns of `Counts` mean."""
 NOT_RUN = "[n min]: not run; one seed would take about n minutes, alone on one {}."

@@ -260,8 +260,8 @@ def _compare(
                 "go on with it, or leave out --resume to start a new run."
             )
     if console is not None:
-        tell = rank_zero_only(console.print)
-        tell(f"a new run begins: {told}", markup=False, soft_wrap=True)
+        told = f"a new run begins: {told}"
+        rank_zero_only(console.print)(told, markup=False, soft_wrap=True)
 
 
 def _done(

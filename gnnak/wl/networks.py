@@ -15,7 +15,7 @@ from gnnak.models.options import (
     SubgraphOptions,
 )
 from gnnak.nn.features import Categorical
-from gnnak.typing import Encoding, PairEncoding
+from gnnak.typing import Encoding
 from gnnak.wl.bounds import bound_of, check_bound, default_hops
 from gnnak.wl.compare import partition
 from gnnak.wl.families import Groups, family, pairs_apart
@@ -99,16 +99,16 @@ class PlainEmbedder(nn.Module):
         check_bound(name)
         kind = kind or ("whole" if num_hops is None else "egonets")
         member = parse_name(name).member
-        pairs: tuple[PairEncoding, ...] | None = None
-        if member == "nested":
-            pairs = ("distance",)
         options = ModelOptions(
             num_layers=num_layers,
             base_layers=base_layers,
             channels=channels,
             subgraphs=SubgraphOptions(kind, 0 if num_hops is None else num_hops),
             encodings=encodings,
-            family=FamilyOptions(pairs, reduce="sum" if member else None),
+            family=FamilyOptions(
+                ("distance",) if member == "nested" else None,
+                reduce="sum" if member else None,
+            ),
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

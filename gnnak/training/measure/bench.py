@@ -422,7 +422,7 @@ def _timed(
         "source": dataset.info.source,
         "accelerator": device.type,
         "parameters": sum(p.numel() for p in parameters),
-        "counted": _counted(dataset),
+        "counted": "nodes" if dataset.info.one_graph else "graphs",
         "graphs": graphs,
         "graphs_an_epoch": whole.train.numel(),
         "batches": int(trainer.num_training_batches),
@@ -435,10 +435,6 @@ def _timed(
     }
 
 
-def _counted(dataset: Dataset) -> str:
-    return "nodes" if dataset.info.one_graph else "graphs"
-
-
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
@@ -446,9 +442,10 @@ def _parts(
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
     if not 2 <= graphs <= total:
+        what = "nodes" if dataset.info.one_graph else "graphs"
         raise OptionError(
-            f"graphs is {graphs}, but {config.data.name} has {total} training "
-            f"{_counted(dataset)}; give 2 to {total}."
+            f"graphs is {graphs}, but {config.data.name} has {total} training {what}; "
+            f"give 2 to {total}."
         )
     few = max(1, whole.validation.numel() * graphs // total)
     part = replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])

@@ -119,25 +119,20 @@ def grid(
     Combinations that differ only in options that their model ignores are returned once,
     without these options. An option that all models ignore raises `OptionError`.
     """
-    for name, given in values.items():
-        if not given:
-            raise OptionError(f"{name} has no values; give at least one.")
     found: dict[RunConfig, dict[str, Any]] = {}
     for each in product(*values.values()):
         given = dict(zip(values, each, strict=True))
-        read = read_options(change(config, given).model)
-        chosen = {k: v for k, v in given.items() if _is_read(flat({k: v}), read)}
+        read = {f"model.{name}" for name in read_options(change(config, given).model)}
+        chosen = {
+            key: value
+            for key, value in given.items()
+            if not key.startswith("model.") or not read.isdisjoint(flat({key: value}))
+        }
         found.setdefault(change(config, chosen), chosen)
     for key, (first, *_) in values.items():
         if not any(key in chosen for chosen in found.values()):
             check_read(change(config, next(iter(found.values()))).model, {key: first})
     return [(chosen, shared) for shared, chosen in found.items()]
-
-
-def _is_read(options: Iterable[str], read: set[str]) -> bool:
-    return any(
-        not k.startswith("model.") or k[len("model.") :] in read for k in options
-    )
 
 
 def plan_sweep(
