@@ -132,6 +132,8 @@ def unknown_model(
     if name in members:  # without a base GNN, all of which are equally close
         near = [f"{name}-gin"]
     hint = f"did you mean {near[0]!r}? Use" if near else "use"
+    if "," in name:
+        hint = f"give one, or --over model={name} to gnnak sweep; use"
     return OptionError(
         f"unknown model {name!r}; {hint} one of {', '.join(bases)} or your own "
         "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, or "

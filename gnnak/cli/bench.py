@@ -41,7 +41,8 @@ def bench(
     chosen: DataOptions,
     device: TrainingMachine,
     graphs: int | None = option(
-        min=2, help="Train on this many graphs; times are scaled to all graphs."
+        min=2,
+        help="Train on this many graphs, or nodes of one graph; scale times to all.",
     ),
     epochs: int = typer.Option(3, min=1, help="Number of epochs to measure."),
     compare: bool = flag("--compare", help="Measure with --plain and in bf16, too."),
@@ -73,6 +74,8 @@ def bench(
 
     _, config = chosen.config()
     machine = device.machine()
+    if profile and not machine.is_gpu:
+        typer.echo("warning: --profile needs a GPU; here it has no effect.", err=True)
     if record:
         check_appendable(results / "bench.jsonl")
     records, title = [], run_title(config)
@@ -121,7 +124,7 @@ def _cells(record: Record) -> dict[str, str]:
         "seconds an epoch": f"{seconds['epoch']:.3f}",
         **{title: _optional(taken, ".3f") for title, taken in phases.items()},
         "seconds of evaluation": _optional(seconds.get("evaluation"), ".3f"),
-        "graphs a second": f"{record['graphs_per_second']:,.0f}",
+        f"{record['counted']} a second": f"{record['graphs_per_second']:,.0f}",
         "peak memory, MB": _optional(record["peak_memory_mb"], ",.0f"),
         "kernels' share": _optional(kernels.get("share"), ".0%"),
         "plain / fast": _optional(record["ratio"], ".2f"),
@@ -133,7 +136,7 @@ def _footer(record: Record) -> str:
     measured, total = record["graphs"], record["graphs_an_epoch"]
     line = f"{record['parameters']:,} weights"
     if measured != total:
-        line += f"; scaled from {measured:,} to {total:,} graphs"
+        line += f"; scaled from {measured:,} to {total:,} training {record['counted']}"
     if record["ratio"] is not None and record["accelerator"] != "cuda":
         line += "; without a GPU both paths are the same, and their ratio is noise"
     return line

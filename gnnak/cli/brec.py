@@ -30,9 +30,9 @@ from gnnak.cli.options import (
     TESTS,
     WLOptions,
     expanded,
+    find_contenders,
     find_model,
     given,
-    options_by_test,
     progress_bar,
     show,
 )
@@ -201,13 +201,12 @@ def choose_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list[Contender]:
     from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
-    from gnnak.wl.bounds import find_test
 
     tests = tests or [test for test in WL_TESTS if test not in COSTLY]
-    by_test = options_by_test(tests, options)
+    found = find_contenders(tests, options)
     if options:
-        return [find_test(name, chosen) for name, chosen in by_test.items()]
-    networks = [find_test(name, {}) for name in tests if name not in WL_TESTS]
+        return found
+    networks = [contender for contender in found if contender.network]
     return [*(c for c in BREC_CONTENDERS if c.test in tests), *networks]
 
 

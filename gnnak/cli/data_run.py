@@ -35,6 +35,7 @@ from gnnak.errors import GraphError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.subgraphs.advice import can_choose_roots, estimated_sizes
+from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config.experiment import is_own
 
@@ -175,6 +176,8 @@ def measure(
         found = estimated_sizes(
             extractor, store.edge_index, int(store.num_nodes), sample, seconds=10
         )
+        if (limit := getattr(extractor, "copy_limit", None)) is not None:
+            CopyLimit(limit, store.edge_index.device).check(found.total, "about")
         counts = [torch.tensor([round(each)]) for each in found[:2]]
         return SubgraphSizes(store.num_nodes, *counts)
     graphs = _sampled(len(store), sample, seed)

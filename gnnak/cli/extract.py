@@ -116,6 +116,11 @@ def extract(
     options = replace(usual, kind=kind, copy_limit=copy_limit, seed=seed, **shape)
     extractor = options.build()
     title, store = find_graphs(name, smiles, seed, data_dir)
+    if batch_size is not None and len(store) == 1:
+        raise OptionError(
+            f"--batch-size is for many graphs, but {title} is one graph, all nodes of "
+            "which are counted; leave it out."
+        )
     sizes = measure(store, extractor, sample, seed)
     graphs = 1 if len(store) == 1 else config.train.batch_size or len(store)
     shown = {

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from gnnak.training.launch import Places
     from gnnak.training.processes.machine import Machine
     from gnnak.training.schedule.schedule import Schedule
+    from gnnak.wl.bounds import Contender
 
 GRAPH_FILES = (
     "CSV, Parquet, SMILES, npz, graph6, JSON, PyG or edge list file (text files also "
@@ -290,7 +291,8 @@ class WLOptions:
 
     num_hops: int | None = option(
         help="Radius of the egonets.",
-        show_default="1; whole graphs in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+        show_default="1, of networks 3; whole graphs in swl, pswl, gswl, sswl, 2-lfwl "
+        "and 2-slfwl, and for sswl, sswl+ and l2fgnn",
     )
     hash: str | None = option(
         callback=check_name("--hash", WL_HASHES),
@@ -370,10 +372,13 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def options_by_test(
+def find_contenders(
     tests: Sequence[str], options: dict[str, object]
-) -> dict[str, dict[str, object]]:
-    """Return the options of each WL test; refuse options that no test supports."""
+) -> list["Contender"]:
+    """Return Weisfeiler-Leman tests, each with those of the options that it supports.
+
+    An option that no test supports raises `OptionError`.
+    """
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}
@@ -383,11 +388,10 @@ def options_by_test(
                 f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}; "
                 "drop it or name another --test."
             )
-    chosen = {}
-    for test, names in known.items():
-        chosen[test] = {k: v for k, v in options.items() if k in names}
-        find_test(test, chosen[test])  # raises an error if a value is wrong
-    return chosen
+    return [
+        find_test(test, {k: v for k, v in options.items() if k in names})
+        for test, names in known.items()
+    ]
 
 
 def own_values(**given: Any) -> dict[str, Any]:

@@ -60,6 +60,8 @@ def sweep(
             check_values,
             parse_values,
             plan_sweep,
+            short_name,
+            shown_values,
             sweep_rows,
         )
 
@@ -72,6 +74,12 @@ def sweep(
     if "model.name" in values:
         values["model.name"] = [find_model(each) for each in values["model.name"]]
     combinations = plan_sweep(name, config, values, seeds, places)
+    for each in combinations:
+        ignored = [short_name(key) for key in values if key not in each.values]
+        if ignored:
+            told = f"{', '.join(shown_values(each.values))} ignores "
+            told += f"{' and '.join(ignored)}: trained once, not for each value."
+            typer.echo(told, err=True)
     missing = [job for each in combinations for job in each.missing]
     if planned.dry_run:
         schedule.show(missing, Console())
@@ -84,29 +92,30 @@ def sweep(
         shown = [row.as_dict() for row in rows]
         typer.echo(json.dumps({"rows": shown, "failed": [job.title for job in failed]}))
     else:
-        _print(rows, list(values))
-        _print_best(min(rows, key=lambda row: row.rank), config)
+        _print(rows, list(values), config)
     if failed:
         raise typer.Exit(1)
 
 
-def _print(rows: list[SweepRow], names: list[str]) -> None:
-    metric = next((row.metric for row in rows if row.metric), "score")
-    numbers = (f"validation {metric}", f"test {metric}", "s/epoch", "peak MB", "runs")
-    table = Table(*(name.rpartition(".")[2] for name in names), *numbers)
+def _print(rows: list[SweepRow], names: list[str], config: RunConfig) -> None:
+    """Print a table of the scores, and the combination with the best validation score.
+
+    `config` is that of the runs, apart from the options that the sweep varies.
+    """
+    from gnnak.training.schedule.sweep import short_name, shown_values
+
     best = min(rows, key=lambda row: row.rank)
+    metric = best.metric or "score"
+    numbers = (f"validation {metric}", f"test {metric}", "s/epoch", "peak MB", "runs")
+    table = Table(*map(short_name, names), *numbers)
     for row in rows:
         style = "bold" if row is best and row.metric else None
-        values = [str(row.values[name]) for name in names]
+        values = [str(row.values.get(name, "")) for name in names]
         table.add_row(*values, *row.texts, style=style)
     Console().print(table)
-
-
-def _print_best(row: SweepRow, config: RunConfig) -> None:
-    if not row.metric:
-        return
-    words = [f"{key.rpartition('.')[2]}={value}" for key, value in row.values.items()]
-    told = f"best: {', '.join(words) or config.model.name}"
-    if row.checkpoint is not None:
-        told += f"; {next_step(Path(row.checkpoint), config)}"
-    typer.echo(told, err=True)
+    told = f"best validation {metric}: "
+    told += ", ".join(shown_values(best.values)) or config.model.name
+    if best.checkpoint is not None:
+        told += f"; {next_step(Path(best.checkpoint), config)}"
+    if best.metric:
+        typer.echo(told, err=True)

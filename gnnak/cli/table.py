@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from gnnak.cli.names import (
     check_each,
+    check_file,
     check_table,
     check_tables,
     examples,
@@ -109,12 +110,19 @@ def table(
         from gnnak.report.tables import fill_from_folder
         from gnnak.training.config.experiment import full_names
 
+    trains = run or planned.dry_run
+    if not trains:
+        more = {"only": only, "seeds": seeds, "folds": folds, "data_dir": data_dir}
+        _check_unused(vars(device) | vars(planned) | more)
+    if results.is_file():
+        raise OptionError(f"--results is {results}, a file; give its folder.")
+    if not trains and results != RESULTS.default:
+        check_file(results)
     if shorten > 1:
         results = results / "trials"
     names = _chosen(name, tables, table_names())
-    if (run or planned.dry_run) and not names:
-        option = "--run" if run else "--dry-run"
-        raise OptionError(f"{option} needs a table; name one, or give --tables all.")
+    if trains and not names:
+        raise OptionError("runs need a table; name one, or give --tables all.")
     _check_output(shape, summary, planned.dry_run, as_json)
     if not names and not summary:
         _list_tables([load_table(name) for name in table_names()], as_json)
@@ -125,7 +133,7 @@ def table(
         for each in names or table_names()
     ]
     failures: list[str] = []
-    if run or planned.dry_run:
+    if trains:
         with stoppable_at_once():
             from gnnak.report.tables import check_only, find_missing
             from gnnak.training.launch import Places
@@ -179,6 +187,15 @@ def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> No
         raise OptionError("--dry-run prints text; leave out --json.")
 
 
+def _check_unused(options: dict[str, Any]) -> None:
+    """Raise `OptionError` if an option is given that only runs use."""
+    usual = {"jobs": 1, "accelerator": "auto"}
+    given = [k for k, v in options.items() if v not in (None, False, usual.get(k))]
+    if given:
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise OptionError(f"only runs use {told}; add --run or --dry-run, or drop it.")
+
+
 def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> list[str]:
     if name and tables:
         raise OptionError("give one table or --tables, not both.")
@@ -209,7 +226,7 @@ def _as_dict(filled: FilledTable) -> dict[str, object]:
 
 
 def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
-    from gnnak.report.tables import Counts
+    from gnnak.report.tables import SUMMARY_LEGEND, Counts
 
     counts = [(filled.table.name, filled.counts) for filled in tables]
     if as_json:
@@ -223,6 +240,7 @@ def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
     for name, values in [*rows, ("all", totals)]:
         grid.add_row(name, *map(str, values))
     Console().print(grid)
+    typer.echo(SUMMARY_LEGEND)
     share = Counts(*totals).share
     if share is not None:
         typer.echo(f"{share:.1%} of the compared cells are within or better.")

@@ -35,8 +35,8 @@ from gnnak.cli.options import (
     TESTS,
     WLGraphOptions,
     expanded,
+    find_contenders,
     given,
-    options_by_test,
     progress_bar,
     show,
 )
@@ -47,6 +47,7 @@ from gnnak.typing import check_choice, check_count
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from gnnak.wl.bounds import Contender
     from gnnak.wl.lab import LabResult
 
 LAB_EXAMPLES = examples(
@@ -86,7 +87,7 @@ def lab(
     ),
     num_hops: int | None = option(
         help="Radius of the egonets, for networks.",
-        show_default="1; whole graphs for sswl, sswl+ and l2fgnn",
+        show_default="3; whole graphs for sswl, sswl+ and l2fgnn",
     ),
     max_memory: float = MEMORY,
     as_json: bool = JSON,
@@ -184,25 +185,24 @@ def compare(
     with stoppable_at_once():
         import gnnak.wl  # noqa: F401, PyTorch and other large packages
 
-    by_test = options_by_test(tests, options)
+    contenders = find_contenders(tests, options)
     named, counts = _read_files(files, smiles)
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
     graphs, only_test = list(named.values()), len(tests) == 1
     with progress_bar() as bar:
         rows = [
-            _compare(name, graphs, by_test[name], only_test)
-            for name in bar.track(tests, description="comparing")
+            _compare(each, graphs, only_test)
+            for each in bar.track(contenders, description="comparing")
         ]
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
-    typer.echo("\n".join(counts))
     table = Table("test", "pairs", "told apart", "rounds", "classes")
-    for name, row in zip(tests, rows, strict=True):
+    for row in rows:
         _, *cells = ("" if cell is None else str(cell) for cell in row.values())
-        table.add_row(_title(name, by_test[name]), *cells)
-    Console().print(table)
+        table.add_row(*cells)
+    show(*counts, table)
 
 
 @app.command(epilog=EXPLAIN_EXAMPLES)
@@ -238,8 +238,7 @@ def explain(
         raise GraphError(
             f"the files hold {len(named)} graphs; give two files of one graph each."
         )
-    console = Console(stderr=True)
-    with console.status(f"running {test}"):
+    with Console(stderr=True).status(f"running {test}"):
         found = wl.explain(test, *named.values(), **given(**vars(chosen)))
     if picture is not None:
         save(plot_explanation(found), picture)
@@ -248,7 +247,7 @@ def explain(
         del told["graphs"]
         typer.echo(json.dumps(told))
         return
-    Console(highlight=False).print(str(found), markup=False)
+    show(str(found))
     if picture is not None:
         typer.echo(f"Picture: {picture}")
 
@@ -273,25 +272,17 @@ def _read_files(
     return found, counts
 
 
-def _title(name: str, options: dict[str, object]) -> str:
-    """Return the name of a test; for a network, also the name of its bound."""
-    from gnnak.wl.bounds import find_test
-
-    if name in WL_TESTS:
-        return name
-    shown = {key: value for key, value in options.items() if key != "max_memory"}
-    return f"{name}: {find_test(name, shown).label}"
-
-
 def _compare(
-    test: str, graphs: Sequence[Data], options: dict[str, object], only_test: bool
+    contender: Contender, graphs: Sequence[Data], only_test: bool
 ) -> dict[str, object]:
     """Run a WL test; return a table row. It shows errors, unless `only_test`."""
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 
     pairs = len(graphs) * (len(graphs) - 1) // 2
-    row: dict[str, object] = {"test": test, "pairs": pairs}
+    test, options, label = contender.test, contender.options, contender.label
+    name = contender.network or test
+    row: dict[str, object] = {"test": name, "label": label, "pairs": pairs}
     try:
         classes, rounds = partition_with_rounds(test, graphs, **options)
     except GraphError as error:

@@ -134,6 +134,13 @@ class UpliftedConv(nn.Module):
                     warn_not_finite(f"the input {name} of the model", values)
         return subgraphs
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *more: Any) -> None:
+        """Load weights; add an error message if they are those of the plain conv."""
+        super()._load_from_state_dict(state_dict, prefix, *more)
+        if state_dict and not any(k.startswith(f"{prefix}layer.") for k in state_dict):
+            told = "has weights from before uplift; load them into the model, and then"
+            more[-1].append(f"{prefix.rstrip('.') or 'the model'} {told} uplift it.")
+
     def reset_parameters(self) -> None:
         """Initialise all weights of the layer, including those of the conv."""
         for module in self.layer.modules():
@@ -208,7 +215,8 @@ class LazyUpliftedConv(nn.Module):
                 "but node states are real numbers; leave this conv out with "
                 f"skip={name!r}, or say what its arguments are with call=."
             )
-        width = x.size(1) if x.dim() == 2 else 0
+        call = self.binding.call
+        width = (call and call.in_channels) or (x.size(1) if x.dim() == 2 else 0)
         check_states(x, width)
         edge_attr = given.get("edge_attr", values)
         self._become(width, self._calling(x, edge_attr, args, options), x)
@@ -234,8 +242,13 @@ class LazyUpliftedConv(nn.Module):
             except WidthError:
                 if not further_arguments(conv):
                     raise
-        with trial_mode(conv):
-            out = conv(*args, **options)
+        try:
+            with trial_mode(conv):
+                out = conv(*args, **options)
+        except RuntimeError as error:
+            if call is not None:
+                call.calling(conv, 0).explain(error, None)
+            raise
         is_tuple = isinstance(out, tuple | list)
         states = out[0] if is_tuple else out
         name, has_edges = type(conv).__name__, isinstance(edge_attr, Tensor)
@@ -245,6 +258,11 @@ class LazyUpliftedConv(nn.Module):
                 f"skip={self.name or name!r}."
             )
         if call is not None:
+            if call.out_channels not in (None, states.size(1)):
+                raise WidthError(
+                    f"{name} returns states of width {states.size(1)}, but its Call "
+                    f"has out_channels={call.out_channels}; correct it."
+                )
             return call.calling(conv, states.size(1))
         return Calling(
             name,

@@ -137,6 +137,13 @@ LEGEND = (
     "deviations apart (at most 5 % if the paper gives none); ▲: better by more than "
     "that; ▼: worse by more than that; ◆: the paper ran out of memory (OOM)."
 )
+SUMMARY_LEGEND = (
+    "cells: with scores. run: those with a run as long as the paper's; of these, "
+    "within: at most two of the paper's standard deviations apart (5 % if it gives "
+    "none), better or worse: by more, oom: the paper ran out of memory, new: not in "
+    "the paper, seeds: as many runs as there, explained: worse, with a known reason."
+)
+"""What the columns of `Counts` mean."""
 NOT_RUN = "[n min]: not run; one seed would take about n minutes, alone on one {}."
 
 

@@ -181,15 +181,15 @@ class CopyLimit:
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return
-        limit = f"copy_limit={self.count:,}"
+        size, limit = "", f"copy_limit={self.count:,}"
         if self.given is None:
-            gigabytes = self.count * BYTES_PER_COPY / 1e9
-            limit = f"the {gigabytes:,.1f} GB of free memory"
+            taken, free = (n * BYTES_PER_COPY / 1e9 for n in (copies, self.count))
+            size = f" which take {taken:,.1f} GB,"
+            limit = f"the {free:,.1f} GB of free memory"
         raise SizeError(
-            f"the rooted subgraphs have {about} {copies:,.0f} {what} (each node and "
-            "edge counts once in every subgraph that contains it), which take "
-            f"{copies * BYTES_PER_COPY / 1e9:,.1f} GB, more than {limit} allows; lower "
-            f"{self.lower}, or raise copy_limit of the extractor"
+            f"the rooted subgraphs have {about} {copies:,.0f} {what} (a node or an "
+            f"edge counts once for every subgraph that it is in),{size} more than "
+            f"{limit} allows; lower {self.lower}, or raise copy_limit"
             f"{f'; {advice}' if advice else ''}."
         )
 

@@ -27,6 +27,7 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.processes.locks import is_reserved, reserved
 from gnnak.training.processes.machine import Machine
+from gnnak.training.processes.stopping import stoppable
 from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import (
     Record,
@@ -84,11 +85,6 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
     """Load the data of a run, with at most `config.data.own.graphs` graphs."""
     data = config.data
     if data.own.path is not None:
-        if not Path(data.own.path).exists():
-            raise FileFormatError(
-                f"there is no file or folder {data.own.path}; check the path, which is "
-                "relative to the folder in which the command is given."
-            )
         return load_own(data.own, seed=data.seed).dataset
     if data.own != replace(OwnData(), graphs=data.own.graphs):
         raise OptionError(
@@ -200,7 +196,7 @@ def run_experiment(
             folder = places.of(each, experiment)
             record = _done(each, folder, finished)
             if record is None:
-                with reserved(folder):
+                with reserved(folder), stoppable("go on with --resume"):
                     if resume and not several:
                         # Another process may have ended this run in the meantime.
                         finished = _finished(places.records, experiment)
@@ -228,7 +224,10 @@ def _compare(
     places: Places,
     console: Console | None,
 ) -> None:
-    """Raise `TrainingError` if runs were stopped, but all with other options."""
+    """Raise `TrainingError` if all stopped runs have other options than `folds`.
+
+    If one differs only in seed or fold, or there is none, a message is printed instead.
+    """
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)
@@ -239,18 +238,18 @@ def _compare(
             if other and not is_reserved(folder):
                 differs = not other.keys() <= {*PER_RUN}
                 found.append((differs, len(other), folder, other))
-    if not found:
-        return
-    differs, _, folder, other = min(found, key=lambda each: each[:2])
-    told = f"the run in {folder} was stopped with {list_options(other)}"
-    if differs:
-        raise TrainingError(
-            f"no run with these options was stopped: {told}; give its options to go on "
-            "with it, or leave out --resume to start a new run."
-        )
+    told = "no run was stopped"
+    if found:
+        differs, _, folder, other = min(found, key=lambda each: each[:2])
+        told = f"the run in {folder} was stopped with {list_options(other)}"
+        if differs:
+            raise TrainingError(
+                f"no run with these options was stopped: {told}; give its options to "
+                "go on with it, or leave out --resume to start a new run."
+            )
     if console is not None:
-        tell = rank_zero_only(console.print)
-        tell(f"a new run begins: {told}", markup=False, soft_wrap=True)
+        told = f"a new run begins: {told}"
+        rank_zero_only(console.print)(told, markup=False, soft_wrap=True)
 
 
 def _done(

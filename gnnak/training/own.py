@@ -1,5 +1,6 @@
 """`gnnak.train`: train a network on the user's own data."""
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -17,7 +18,7 @@ from gnnak.datasets.own.read import is_one_graph
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
 from gnnak.training.config.experiment import own_config
-from gnnak.training.launch import tell_data, warn_of_unused
+from gnnak.training.launch import LAST, tell_data, warn_of_unused
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import Stopped
 from gnnak.training.protocols import num_folds
@@ -131,6 +132,10 @@ def train(
     for name in _unknown:
         check_known("option", name, list(signature(train).parameters)[:-1])
     _check_types(settings, machine)
+    if resume and folder is None:
+        raise OptionError(
+            "resume is True, but folder is None; give the folder of the stopped run."
+        )
     own = OwnData(
         as_text(data) if isinstance(data, str | os.PathLike) else None,
         smiles,
@@ -176,12 +181,15 @@ def train(
     config = replace(config, data=data_config)
     where = TemporaryDirectory() if folder is None else nullcontext(os.fspath(folder))
     with where as place:
+        if resume and not Path(place, LAST).exists():
+            told = f"a new run begins: {place} holds no run that was stopped."
+            logging.getLogger("gnnak").warning(told)
         try:
             record = run(config, dataset, Path(place), machine, resume, console)
         except Stopped as stopped:
             advice = "" if folder is None else "go on with resume=True"
             raise Stopped(stopped.number, advice) from None
-        Path(place, "last.ckpt").unlink(missing_ok=True)
+        Path(place, LAST).unlink(missing_ok=True)
         record = {"experiment": config.data.name} | record
         return Trained(load(Path(place, "best.ckpt")), record)
 

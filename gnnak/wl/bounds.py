@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from gnnak.errors import OptionError
 from gnnak.models.bases import BASES
 from gnnak.models.factory import model_names, normal_name, parse_name
-from gnnak.models.options import SubgraphKind
+from gnnak.models.options import SubgraphKind, SubgraphOptions
 from gnnak.typing import check_known
 from gnnak.wl.options import (
     TESTS,
@@ -71,6 +71,8 @@ class Contender:
     test: str
     options: Mapping[str, object] = field(default_factory=dict)
     """Values of fields of `Options`, by name. All other fields have their default."""
+    network: str = field(default="", compare=False)
+    """The network for which the test was chosen; empty if the test was named."""
 
     def __post_init__(self) -> None:
         self.read()
@@ -80,8 +82,14 @@ class Contender:
 
     @property
     def label(self) -> str:
-        options = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
-        return f"{self.test} ({', '.join(options)})" if options else self.test
+        """The test, with its options and its radius, after the name of the network."""
+        shown = {k: v for k, v in self.options.items() if k != "max_memory"}
+        num_hops = self.read().num_hops
+        if num_hops is not None and "num_hops" in known_options(self.test):
+            shown["num_hops"] = num_hops
+        options = ", ".join(k if v is True else f"{k}={v}" for k, v in shown.items())
+        label = f"{self.test} ({options})" if options else self.test
+        return f"{self.network}: {label}" if self.network else label
 
 
 def has_bound(name: str) -> bool:
@@ -179,16 +187,21 @@ def options_of(name: str) -> tuple[str, ...]:
     return tuple(option for option in NETWORK_OPTIONS if option in known)
 
 
+def default_hops(name: str) -> int | None:
+    """Return the radius of a network's egonets by default; None means whole graphs."""
+    return SubgraphOptions.num_hops if parse_name(name).kind == "egonets" else None
+
+
 def find_test(name: str, options: Mapping[str, object]) -> Contender:
-    """Return the WL test `name` or, if this is a network, the test that bounds it."""
+    """Return a test with its options. For a network, return the test that bounds it."""
     if name in TESTS:
         return Contender(name, dict(options))
     model = normal_name(name)
     if model not in model_names():
         check_known("test", name, TESTS, ", or a network such as gin-ak+ or sswl+-gin")
     given = dict(options)
-    usual = 1 if parse_name(model).kind == "egonets" else None
-    found = bound_of(model, given.pop("num_hops", usual))  # type: ignore[arg-type]
+    num_hops = given.pop("num_hops", default_hops(model))
+    found = bound_of(model, num_hops)  # type: ignore[arg-type]
     known = known_options(found.test)
     check_options(name, options, [o for o in NETWORK_OPTIONS if o in known])
-    return Contender(found.test, {**found.options, **given})
+    return Contender(found.test, {**found.options, **given}, model)

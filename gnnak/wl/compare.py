@@ -92,8 +92,9 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
     Two graphs are in different classes iff the test distinguishes them.
 
     Args:
-        test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
-            stands for the test that bounds it.
+        test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
+            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
+            with other settings need `num_hops`.
         graphs: networkx graphs, PyG data, (edge_index, num_nodes), graph6 strings, or
             paths of files of one graph each.
         **options: Fields of `Options` that the test takes.
@@ -132,8 +133,9 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
     If True, the graphs are not isomorphic. If False, they may or may not be isomorphic.
 
     Args:
-        test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
-            stands for the test that bounds it.
+        test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
+            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
+            with other settings need `num_hops`.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.

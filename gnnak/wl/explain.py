@@ -60,6 +60,8 @@ class Explanation:
     node_colors: tuple[list[int], list[int]]
     """The stable colour of every node, in the first and in the second graph."""
     graphs: tuple[LabeledGraph, LabeledGraph]
+    label: str
+    """The test with its options; if a network was named, this comes first."""
 
     @property
     def distinguished(self) -> bool:
@@ -69,10 +71,10 @@ class Explanation:
     def __str__(self) -> str:
         if self.round is None:
             return (
-                f"{self.test} does not tell the graphs apart: stable after "
+                f"{self.label} does not tell the graphs apart: stable after "
                 f"{counted(self.rounds, 'round')}, with the same colours equally often."
             )
-        lines = [f"{self.test} tells the graphs apart in round {self.round}."]
+        lines = [f"{self.label} tells the graphs apart in round {self.round}."]
         for color in self.colors:
             first, second = color.counts
             line = f"Colour {color.color}: {first} in the first, {second} in the second"
@@ -95,8 +97,9 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
     """Find the first round, and the colours in it, that distinguish two graphs.
 
     Args:
-        test: A name in `TESTS`, or the name of a network, such as "gin-ak+". A network
-            stands for the test that bounds it.
+        test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
+            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
+            with other settings need `num_hops`.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.
@@ -132,6 +135,7 @@ which had colour 0 and saw colours 3 x 0.
         colors,
         (split[0].tolist(), split[1].tolist()),
         (read_graph(first), read_graph(second)),
+        found.label,
     )
 
 

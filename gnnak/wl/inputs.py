@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gnnak.datasets.own import as_rows
-from gnnak.errors import GraphError, kind_of
+from gnnak.errors import FileFormatError, GraphError, kind_of
 from gnnak.graphs import from_pyg, parse_graph6
 from gnnak.graphs.adjacency import check_edge_index, has_reverse
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
@@ -108,7 +108,8 @@ def union_of_arcs(
 
 Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes | Path
 """A networkx graph, PyG data, `(edge_index, num_nodes)`, a graph6 string, or the path
-of a file with one graph. A string with a dot or slash is a path."""
+of a file with one graph. A string with a dot or slash is a path, never graph6."""
+OF_SMILES = "for a SMILES string, give torch_geometric.utils.from_smiles(text)."
 
 
 class LabeledGraph(NamedTuple):
@@ -139,6 +140,9 @@ def loaded(graph: Graph) -> Graph:
         graph = Path(graph)
     if not isinstance(graph, Path):
         return graph
+    if not graph.exists():
+        told = f"there is no file or folder {graph}; check the path; {OF_SMILES}"
+        raise FileFormatError(told)
     rows = as_rows(graph)
     check_any(rows)
     if rows.num_rows != 1:
@@ -157,7 +161,11 @@ def read_graph(graph: Graph) -> LabeledGraph:
     if isinstance(graph, Data):
         return _from_data(graph)
     if isinstance(graph, str | bytes):
-        store = parse_graph6(graph)
+        try:
+            store = parse_graph6(graph, f"{graph!r} as graph6")
+        except FileFormatError as error:
+            told = f"{str(error).rstrip('.')}; {OF_SMILES}"
+            raise FileFormatError(told) from error
         if len(store) != 1:
             raise GraphError(
                 f"a graph6 string holds {len(store)} graphs; give one string a graph."
@@ -221,6 +229,12 @@ def read_union(
 
     Warnings name the user's line: public functions must be two calls above this one.
     """
+    single = isinstance(graphs, nx.Graph | Data | str | bytes)
+    if single or not isinstance(graphs, Iterable):
+        raise GraphError(
+            f"graphs is {kind_of(graphs)}; give a list of graphs, such as "
+            "['a.g6', 'b.g6']; gnnak wl compare reads all graphs of a file."
+        )
     graphs = [loaded(graph) for graph in graphs]
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)

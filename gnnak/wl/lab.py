@@ -46,8 +46,8 @@ class LabResult:
 
     family: str
     contender: str
-    """A WL test with options, or a network with `random` or `trained` weights, or with
-    `bound` for the test that bounds the network."""
+    """A test with its options; or the name of a network with `random` or `trained`, for
+    its weights, and its radius, or with `bound`, for the test that bounds it."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None

@@ -15,8 +15,8 @@ from gnnak.models.options import (
     SubgraphOptions,
 )
 from gnnak.nn.features import Categorical
-from gnnak.typing import Encoding, PairEncoding
-from gnnak.wl.bounds import bound_of, check_bound
+from gnnak.typing import Encoding
+from gnnak.wl.bounds import bound_of, check_bound, default_hops
 from gnnak.wl.compare import partition
 from gnnak.wl.families import Groups, family, pairs_apart
 from gnnak.wl.lab import LabResult, timed
@@ -97,16 +97,16 @@ class PlainEmbedder(nn.Module):
         check_bound(name)
         kind = kind or ("whole" if num_hops is None else "egonets")
         member = parse_name(name).member
-        pairs: tuple[PairEncoding, ...] | None = None
-        if member == "nested":
-            pairs = ("distance",)
         options = ModelOptions(
             num_layers=num_layers,
             base_layers=base_layers,
             channels=channels,
             subgraphs=SubgraphOptions(kind, 0 if num_hops is None else num_hops),
             encodings=encodings,
-            family=FamilyOptions(pairs, reduce="sum" if member else None),
+            family=FamilyOptions(
+                ("distance",) if member == "nested" else None,
+                reduce="sum" if member else None,
+            ),
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -132,25 +132,17 @@ def run_networks(
     For each network, the results are of its WL test, of random weights, and of weights
     after `steps` steps of `push_apart`. Wrong networks raise `OptionError` at once.
     """
-    names = list(names)
-    for name in names:
-        PlainEmbedder(name, _hops(name, num_hops))
+    hops = {n: default_hops(n) if num_hops is None else num_hops for n in names}
+    for network, radius in hops.items():
+        PlainEmbedder(network, radius)
 
     def results() -> Iterator[LabResult]:
         for name in families:
             groups = family(name)
-            for network in names:
-                hops = _hops(network, num_hops)
-                yield from _results(name, groups, network, hops, steps, max_memory)
+            for network, radius in hops.items():
+                yield from _results(name, groups, network, radius, steps, max_memory)
 
     return results()
-
-
-def _hops(name: str, num_hops: int | None) -> int | None:
-    """Return the radius of a network's egonets, or None if it runs on whole graphs."""
-    if num_hops is None and parse_name(name).kind == "egonets":
-        return 1
-    return num_hops
 
 
 def _results(
@@ -184,4 +176,6 @@ def _results(
         contender, test = f"{network}, {run.__name__}", ""
         if run is bound:
             test = chosen.label
+        elif chosen.options.get("num_hops") is not None:
+            contender += f" (num_hops={chosen.options['num_hops']})"
         yield LabResult(name, contender, total, apart, None, seconds, note, test)

@@ -6,10 +6,9 @@ user chooses in `subgraph-1-wl`.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 
 from gnnak.errors import OptionError
-from gnnak.typing import check_choice, check_count, check_known
+from gnnak.typing import check_choice, check_count, check_flag, check_known
 from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
 from gnnak.wl.refinement import REFINEMENTS
 
@@ -62,12 +61,10 @@ class Options:
             check_count("num_hops", self.num_hops)
         check_choice("readout", self.readout, READOUTS)
         check_choice("hash", self.hash, HASHES)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            absent = value is None and field.default is None
-            flag = isinstance(field.default, bool) or field.name == "undirected"
-            if flag and not absent and not isinstance(value, bool):
-                raise OptionError(f"{field.name} is {value!r}; use True or False.")
+        for name in ("d2c", "root_mark", "centroid", "context", "labels"):
+            check_flag(name, getattr(self, name))
+        if self.undirected is not None:
+            check_flag("undirected", self.undirected)
         number = isinstance(self.max_memory, int | float)
         if not number or isinstance(self.max_memory, bool) or not self.max_memory > 0:
             raise OptionError(
@@ -89,12 +86,7 @@ def known_options(test: str) -> tuple[str, ...]:
 
 def check_options(test: str, options: Iterable[str], known: Sequence[str]) -> None:
     for name in options:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f" did you mean {near[0]!r}?" if near else ""
-            raise OptionError(
-                f"{test} has no option {name!r};{hint} it takes {', '.join(known)}."
-            )
+        check_known("option", name, known, of=f" of {test}")
 
 
 def read_options(test: str, **options: object) -> Options:

@@ -36,7 +36,7 @@ def plot_explanation(explanation: Explanation) -> Figure:
         if graph.num_nodes <= MAX_NODES:
             _plot_graph(axes, plotted, colors, [shade[c] for c in colors], len(used))
     verdict = "told apart" if explanation.distinguished else "not told apart"
-    figure.suptitle(f"{explanation.test}: {verdict}")
+    figure.suptitle(f"{explanation.label}: {verdict}")
     return figure
 
 

@@ -26,7 +26,7 @@ def test_bench_shows_a_table_and_writes_nothing(place):
     shown = bench("--evaluation")
     for line in ("seconds an epoch", "forward", "of evaluation", "graphs a second"):
         assert line in shown
-    assert "scaled from 8 to 200 graphs" in shown
+    assert "scaled from 8 to 200 training graphs" in shown
     assert "kernels" not in shown
     assert list(place.iterdir()) == []
 
@@ -58,6 +58,11 @@ def test_bench_grow_records_a_value_a_line(place):
     lines = (place / "results" / "bench.jsonl").read_text().splitlines()
     assert [json.loads(line)["value"] for line in lines] == [1, 2, 3, 4]
     assert "hops 4" in shown
+
+
+def test_bench_says_that_without_a_gpu_there_are_no_kernels(place):
+    told = run("bench", "triangles", *SMALL, "--profile", "--json").stderr
+    assert "warning: --profile needs a GPU; here it has no effect." in told
 
 
 def test_bench_takes_own_data_as_train_does(place):

@@ -97,7 +97,12 @@ def test_extract_warns_if_memory_is_too_small(monkeypatch):
             "alpha is 2.0; give a number with 0.01",
         ),
         (["csl", "--walks", "--repeats", "0"], "--repeats is 0"),
-        (["csl", "--copy-limit", "99"], "more than copy_limit=99 allows; lower"),
+        (
+            ["csl", "--copy-limit", "99"],
+            "at least 205 node copies (a node or an edge counts once for every "
+            "subgraph that it is in), more than copy_limit=99 allows; lower num_hops "
+            "or the number of nodes per batch, or raise copy_limit.",
+        ),
     ],
 )
 def test_a_wrong_input_is_one_line_and_exit_code_2(arguments, sentence, fails):

@@ -104,6 +104,22 @@ def test_extract_estimates_one_graph_from_its_nodes(graph):
     assert "The graph has about" in told
 
 
+def test_bench_counts_nodes_of_one_graph(graph):
+    small = ("--layers", "1", "--channels", "8", "--epochs", "1", "--graphs", "5")
+    arguments = ("bench", "graph.pt", "--target", "y", "--batch-size", "5", *small)
+    shown = run(*arguments).stdout
+    assert "nodes a second" in shown
+    assert "scaled from 5 to 10 training nodes" in shown
+    assert json.loads(run(*arguments, "--json").stdout)["counted"] == "nodes"
+
+
+def test_extract_refuses_a_batch_size_of_one_graph(graph, fails):
+    told = fails("extract", "graph.pt", "--batch-size", "5")
+    assert "--batch-size is for many graphs, but graph is one graph, all nodes" in told
+    told = fails("extract", "graph.pt", "--copy-limit", "50")
+    assert "have about 418 node copies and edge copies (" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -145,6 +146,14 @@ def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
             ["csl", "--model", "gin", "--over", "num_hops=1,2"],
             "num_hops is 1, but gin ignores this option; leave it out",
         ),
+        (
+            ["csl", "--over", "model=gin,gcn", "--over", "num_hops=1,2"],
+            "num_hops is 1, but gin ignores this option; leave it out",
+        ),
+        (
+            ["csl", "--model", "gin,gin-ak+"],
+            "model 'gin,gin-ak+'; give one, or --over model=gin,gin-ak+ to gnnak sweep",
+        ),
         (["zink", "--seeds", "2"], "did you mean 'zinc'"),
     ],
 )
@@ -157,6 +166,25 @@ def test_sweep_over_models_takes_options_of_some_of_them():
     over = ("--over", "model.name=gin,gin-ak+-s", "--set", "min_coverage=2")
     told = run("sweep", "csl", *over, "--set", "data.fold=0", "--dry-run").output
     assert "gin-ak+-s" in told
+
+
+def test_sweep_trains_a_model_once_for_options_that_it_ignores(training):
+    over = ("--over", "model=gin,gin-ak+", "--over", "num_hops=1,2")
+    both = run("sweep", "triangles", *over, "--json")
+    assert "model=gin ignores num_hops: trained once, not for each" in both.stderr
+    assert [row["values"] for row in json.loads(both.stdout)["rows"]] == [
+        {"model.name": "gin"},
+        {"model.name": "gin-ak+", "model.subgraphs.num_hops": 1},
+        {"model.name": "gin-ak+", "model.subgraphs.num_hops": 2},
+    ]
+    assert len(training) == 3
+    again = run("sweep", "triangles", *over)
+    assert re.search(r"┃ model +┃ num_hops ┃", again.stdout)
+    assert "best validation accuracy: model=gin-ak+, num_hops=1\n" in again.stderr
+    kinds = ("--over", "kind=egonets,walks", "--over", "num_hops=1,2")
+    shown = run("sweep", "triangles", *kinds, "--dry-run")
+    assert "kind=walks ignores num_hops" in shown.stderr
+    assert "1 run, about" in shown.stdout  # the runs on egonets have records
 
 
 def test_parse_values_reads_yaml_and_lists_inside_values():
@@ -189,7 +217,10 @@ def test_sweep_over_own_data_trains_every_fold_once(training, own_sweep):
 
 
 def test_sweep_names_the_best_combination_and_how_to_predict(training, own_sweep):
-    assert "best: learning_rate=0.1\n" in run("sweep", *own_sweep).stderr
+    assert (
+        "best validation accuracy: learning_rate=0.1\n"
+        in run("sweep", *own_sweep).stderr
+    )
     for config in training:
         folder = Path("runs", f"mine-gin-ak+-{config.hash()}")
         folder.mkdir(parents=True)
@@ -198,7 +229,7 @@ def test_sweep_names_the_best_combination_and_how_to_predict(training, own_sweep
     assert "all runs were already recorded; none was trained." in again
     path = f"runs/mine-gin-ak+-{training[0].hash()}/best.ckpt"
     line = f"predict for new data: gnnak predict {path} NEW.csv -o out.csv"
-    assert f"best: learning_rate=0.1; {line}\n" in again
+    assert f"best validation accuracy: learning_rate=0.1; {line}\n" in again
 
 
 def test_sweep_over_own_data_finds_the_records_of_earlier_versions(training, own_sweep):

@@ -1,11 +1,13 @@
 import json
 import re
 import sys
+from dataclasses import fields
 
 import pytest
 
 from gnnak.cli import main
 from gnnak.report.cells import load_table, table_names
+from gnnak.report.tables import Counts
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import read_records
 from gnnak.training.schedule.schedule import device_name
@@ -117,6 +119,8 @@ def test_summary_counts_the_cells_that_agree(tmp_path):
     shown = told("--summary", "--results", str(tmp_path))
     assert re.search("encodings +10 +1 +0 +1 +0 +0 +0 +0 +0", shown)
     assert "100.0% of the compared cells are within or better." in shown
+    (legend,) = (line for line in shown.splitlines() if line.startswith("cells: "))
+    assert all(f"{field.name}" in legend for field in fields(Counts))
     counts = json.loads(told("--summary", "--json", "--results", str(tmp_path)))
     assert {c["table"]: c["within"] for c in counts}["encodings"] == 1
 
@@ -143,11 +147,26 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
         (["--tables", " , "], "--tables names no table; give names, or all."),
         (["--tables", "all,tu"], "give --tables all, or --tables with names, not"),
         (["tu", "--run", "--jobs", "0"], "--jobs is 0; give a number of at least 1"),
-        (["--run", "--only", "mutag"], "--run needs a table; name one, or give"),
-        (["--dry-run"], "--dry-run needs a table; name one, or give --tables all."),
+        (["--run", "--only", "mutag"], "runs need a table; name one, or give"),
+        (["--dry-run"], "runs need a table; name one, or give --tables all."),
         (["tu", "--run", "--only", "mutagg"], "'mutagg', which is in no cell's title"),
         (["--summary", "--format", "latex"], "--summary has no --format; give --json"),
         (["tu", "--dry-run", "--json"], "--dry-run prints text; leave out --json."),
+        (["tu", "--only", "mutag"], "only runs use --only; add --run or --dry-run,"),
+        (
+            ["--summary", "--seeds", "1", "--minutes", "2"],
+            "only runs use --minutes, --seeds;",
+        ),
+        (
+            ["tu", "--accelerator", "gpu", "--jobs", "2"],
+            "only runs use --accelerator, --jobs;",
+        ),
+        (["tu", "--results", "none"], "there is no file or folder none; check"),
+        (
+            ["--summary", "--results", __file__],
+            "test_table.py, a file; give its folder",
+        ),
+        (["tu", "--run", "--results", __file__], "test_table.py, a file; give its"),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, fails):

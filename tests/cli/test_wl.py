@@ -111,7 +111,8 @@ def test_compare_reads_every_format_that_train_reads(rings):
     assert shown["graphs"] == [*rings, "b.edges"]
     assert shown["tests"][0]["classes"] == [0] * len(rings) + [1]
     result = run("explain", "a.npz", "b.edges", "--test", "gin-ak+")
-    assert "subgraph-1-wl* tells the graphs apart in round 1" in result.stdout
+    label = "gin-ak+: subgraph-1-wl* (d2c, centroid, context, num_hops=3)"
+    assert f"{label} tells the graphs apart in round 1" in result.stdout
 
 
 @pytest.mark.filterwarnings("default")
@@ -144,6 +145,8 @@ def test_compare_shows_the_test_that_bounds_a_network(files, monkeypatch):
     shown = run("compare", *files, *told).stdout
     assert "gin-ak: subgraph-1-wl* (centroid, num_hops=2)" in shown
     assert "swl: " not in shown
+    (row,) = json.loads(run("compare", *files, *told[:2], "--json").stdout)["tests"]
+    assert row["label"] == "gin-ak: subgraph-1-wl* (centroid, num_hops=3)"
 
 
 def test_explain_prints_the_round_and_plots(files, tmp_path):
@@ -200,7 +203,7 @@ def test_lab_runs_the_named_networks_beside_their_bounds():
 def test_lab_takes_a_network_as_a_test():
     told = ("lab", "--family", "cycles", "--test", "gin-ak", "--no-networks", "--json")
     (row,) = json.loads(run(*told, "--num-hops", 2).stdout)
-    assert row["contender"] == "subgraph-1-wl* (centroid, num_hops=2)"
+    assert row["contender"] == "gin-ak: subgraph-1-wl* (centroid, num_hops=2)"
 
 
 def test_lab_names_the_test_that_bounds_a_network(monkeypatch):
@@ -208,7 +211,7 @@ def test_lab_names_the_test_that_bounds_a_network(monkeypatch):
     told = ("lab", "--family", "four-regular", "--test", "1-wl", "--num-hops", "2")
     result = run(*told, "--network", "nested-gin")
     assert "nested-gin, bound: swl (num_hops=2)" in result.stdout
-    assert "nested-gin, random" in result.stdout
+    assert "nested-gin, random (num_hops=2)" in result.stdout
     assert "ppgn" not in result.stdout
 
 
@@ -243,7 +246,8 @@ def test_brec_runs_the_chosen_tests_with_the_chosen_options():
     assert [c.test for c in choose_contenders(["3-wl"], {})] == ["3-wl"]
     assert choose_contenders(["gin"], {}) == [Contender("1-wl")]
     labels = [c.label for c in choose_contenders(["gin-ak", "swl"], {"num_hops": 2})]
-    assert labels == ["subgraph-1-wl* (centroid, num_hops=2)", "swl (num_hops=2)"]
+    network = "gin-ak: subgraph-1-wl* (centroid, num_hops=2)"
+    assert labels == [network, "swl (num_hops=2)"]
 
 
 WRONG = [

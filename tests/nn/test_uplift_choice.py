@@ -110,6 +110,25 @@ def test_call_uplifts_any_module(widths):
     assert full(*GIVEN).shape == (3, 5)
 
 
+FAILED = "Layer failed on states of width {}: .*; correct in_channels or out_channels"
+
+
+@pytest.mark.parametrize(
+    ("widths", "width", "told"),
+    [
+        ({"in_channels": 3, "out_channels": 5}, 3, FAILED.format(3)),
+        ({"in_channels": 4, "out_channels": 6}, 4, FAILED.format(4)),
+        ({"in_channels": 3}, 4, r"x has shape \[3, 4\]; give \[n, 3\]"),
+        ({"in_channels": 3}, 3, FAILED.format(3)),
+        ({"out_channels": 6}, 4, "Layer returns states of width 5, but its Call"),
+    ],
+)
+def test_wrong_widths_of_a_call_are_answered_in_one_sentence(widths, width, told):
+    net = uplift(Layer(), call={Layer: Call(**CALL, **widths)})
+    with pytest.raises(WidthError, match=told), torch.no_grad():
+        net(PATH, torch.rand(3, width), *GIVEN[2:])
+
+
 def test_call_and_convs_are_uplifted_together():
     class Both(nn.Module):
         def __init__(self):

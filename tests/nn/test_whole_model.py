@@ -214,6 +214,15 @@ def test_uplifted_model_copies_and_round_trips(tmp_path):
     assert torch.equal(other(x, PATH), out)
 
 
+def test_weights_of_the_plain_model_are_answered_with_what_to_do():
+    model = pyg.GIN(4, 4, 2)
+    told = r"Unexpected(.|\n)*convs\.1 has weights from before uplift; load them into "
+    with pytest.raises(RuntimeError, match=told):
+        uplift(model).load_state_dict(model.state_dict())
+    partly = {k: v for k, v in uplift(model).state_dict().items() if "gnn" in k}
+    assert uplift(model).load_state_dict(partly, strict=False).missing_keys
+
+
 def test_uplifted_model_pickles_whole(tmp_path):
     net, x = uplift(pyg.GIN(4, 4, 2)).eval(), torch.rand(3, 4)
     out = net(x, PATH)

@@ -1,4 +1,6 @@
+import os
 import re
+import signal
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -12,6 +14,7 @@ from gnnak.training import launch
 from gnnak.training.config.options import change
 from gnnak.training.launch import Places, folds_of, run_experiment
 from gnnak.training.processes.locks import reserved
+from gnnak.training.processes.stopping import Stopped, stoppable
 from gnnak.training.records.results import read_records
 from tests.training.small import small_config, triangles
 
@@ -142,6 +145,29 @@ def test_resume_of_another_seed_or_fold_names_the_stopped_one(options, places, s
         f"a new run begins: the run in {stopped} was stopped with {key}={was} instead "
         f"of {value}"
     )
+
+
+def test_resume_without_a_stopped_run_says_that_a_new_one_begins(places):
+    config, console = small_config(train__epochs=1), Console(file=StringIO())
+    run_experiment([config], "mine", places, resume=True, console=console)
+    told = "a new run begins: no run was stopped"
+    assert told in console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("moment", ["run.Checkpoint.save", "launch.append_record"])
+def test_a_signal_in_the_last_moments_of_a_run_says_how_to_go_on(
+    moment, places, monkeypatch
+):
+    config = small_config(train__epochs=1)
+    with monkeypatch.context() as patch, stoppable():
+        send = lambda *_: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
+        patch.setattr(f"gnnak.training.{moment}", send)
+        with pytest.raises(
+            Stopped, match=r"^stopped by SIGINT; go on with --resume\.$"
+        ):
+            run_experiment([config], "mine", places)
+    run_experiment([config], "mine", places, resume=True)
+    assert len(read_records(places.records)) == 1
 
 
 def test_resume_compares_no_options_of_sweeps_ended_runs_and_folds(places, stopped):

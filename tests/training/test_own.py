@@ -186,6 +186,16 @@ def test_train_resumed_names_what_differs_from_the_stopped_run(stop, tmp_path):
     assert resumed(y, **SMALL).record["epochs"] == 2
 
 
+def test_train_resumed_without_a_stopped_run_says_so(tmp_path, caplog):
+    train = partial(gnnak.train, SMILES, carbons(SMILES), resume=True, **SMALL)
+    with pytest.raises(OptionError, match="resume is True, but folder is None; give"):
+        train()
+    folder = tmp_path / "new"
+    train(folder=folder)
+    told = f"a new run begins: {folder} holds no run that was stopped."
+    assert caplog.messages == [told]
+
+
 def once(data):
     """The same graph with each undirected edge in one direction only."""
     data = copy(data)

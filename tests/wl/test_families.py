@@ -61,7 +61,7 @@ def test_run_lab_leaves_out_what_is_too_large_with_a_note():
 
 
 def test_contender_checks_its_options_at_once():
-    with pytest.raises(OptionError, match="1-wl has no option 'd2c'"):
+    with pytest.raises(OptionError, match="no option 'd2c' of 1-wl"):
         Contender("1-wl", {"d2c": True})
 
 

@@ -1,4 +1,5 @@
 from collections import Counter
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from gnnak.errors import FileFormatError, GraphError
+from gnnak.errors import FileFormatError, GraphError, kind_of
 from gnnak.graphs import format_graph6, from_pyg
 from gnnak.graphs.named import rook, shrikhande
 from gnnak.wl import TESTS, distinguishes, explain, partition
@@ -42,6 +43,21 @@ def test_a_path_is_read_as_a_file_of_one_graph(tmp_path):
         distinguishes("1-wl", path, "Bo")
     with pytest.raises(FileFormatError, match=r"no file or folder none\.g6; check"):
         distinguishes("1-wl", "none.g6", "Bo")
+
+
+@pytest.mark.parametrize("graphs", ["a.g6", b"Bw", Path("a.g6"), nx.path_graph(2), 3])
+def test_one_graph_in_place_of_several_is_refused_in_one_sentence(graphs):
+    told = f"graphs is {kind_of(graphs)}; give a list of graphs, such as "
+    with pytest.raises(GraphError, match=told):
+        partition("1-wl", graphs)
+
+
+@pytest.mark.parametrize("text", ["CCO", "c1ccccc1", "CC/C=C/C", "CC.O"])
+def test_a_smiles_string_is_answered_with_the_function_that_reads_it(text):
+    told = r"; for a SMILES string, give torch_geometric\.utils\.from_smiles\(text\)\.$"
+    with pytest.raises(FileFormatError, match=told) as raised:
+        distinguishes("1-wl", text, "Bo")
+    assert text in str(raised.value)
 
 
 def test_read_union_writes_out_the_record():

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from gnnak.errors import GnnakError, GraphError, OptionError
+from gnnak.models import ModelOptions
 from gnnak.wl import TESTS, Options, distinguishes, explain, partition
 from gnnak.wl.bounds import Contender, find_test
 from gnnak.wl.compare import estimated_bytes
@@ -21,15 +22,19 @@ def test_every_test_takes_its_default_options():
     ("test", "options", "sentence"),
     [
         ("4-wl", {}, "there is no test '4-wl'; did you mean '3-wl'"),
-        ("1-wl", {"num_hops": 1}, "1-wl has no option 'num_hops'; .*labels"),
-        ("subgraph-1-wl*", {"hash": "3-wl"}, "subgraph-1-wl[*] has no option 'hash'"),
+        ("1-wl", {"num_hops": 1}, "no option 'num_hops' of 1-wl; .*labels"),
+        ("subgraph-1-wl*", {"hash": "3-wl"}, "no option 'hash' of subgraph-1-wl[*]"),
         ("subgraph-1-wl", {"num_hop": 1}, "did you mean 'num_hops'"),
         ("subgraph-1-wl", {"num_hops": -1}, "num_hops is -1; give a whole number"),
         ("subgraph-1-wl", {"hash": "4-wl"}, "hash is '4-wl'; use one of: exact, 1-wl"),
-        ("subgraph-1-wl", {"d2c": 1}, "d2c is 1; use True or False"),
-        ("1-wl", {"undirected": 0}, "undirected is 0; use True or False"),
-        ("gin-ak+", {"d2c": True}, "gin-ak[+] has no option 'd2c'; it takes num_hops,"),
-        ("gin", {"num_hops": 1}, "gin has no option 'num_hops'; it takes undirected"),
+        ("subgraph-1-wl", {"d2c": 1}, "d2c is 1; give True or False"),
+        ("1-wl", {"undirected": 0}, "undirected is 0; give True or False"),
+        (
+            "gin-ak+",
+            {"d2c": True},
+            "no option 'd2c' of gin-ak[+]; use one of: num_hops,",
+        ),
+        ("gin", {"num_hops": 1}, "no option 'num_hops' of gin; use one of: undirected"),
         ("gin-akk", {}, "no test 'gin-akk'; .* or a network such as gin-ak[+]"),
         ("ds-ppgn", {}, "bounds 'ds-ppgn'; use one of gin, "),
         ("1-wl", {"max_memory": float("nan")}, "max_memory is nan; give a positive"),
@@ -46,7 +51,9 @@ def test_a_wrong_option_is_one_clear_sentence(test, options, sentence):
     [
         ("swl", {"readout": "sv"}, ("swl", {"readout": "sv"})),
         ("GIN", {"labels": False}, ("1-wl", {"labels": False})),
-        ("gin-ak", {}, ("subgraph-1-wl*", {"centroid": True, "num_hops": 1})),
+        ("gin-ak", {}, ("subgraph-1-wl*", {"centroid": True, "num_hops": 3})),
+        ("nested-gin", {}, ("swl", {"num_hops": 3})),
+        ("ego-gin", {}, ("gswl", {"num_hops": 1})),
         ("gin-ak+", {"num_hops": None}, ("gswl", {"num_hops": None})),
         ("PNA*-AK+-s", {"num_hops": None}, ("gswl", {"num_hops": None})),
         ("sswl+-gcn", {}, ("sswl", {"num_hops": None})),
@@ -59,7 +66,32 @@ def test_the_name_of_a_network_stands_for_the_test_that_bounds_it(name, options,
     test, same = bound
     for run in (partition, lambda *a, **b: distinguishes(a[0], *a[1], **b)):
         assert run(name, PAIR, **options) == run(test, PAIR, **same)
-    assert str(explain(name, *PAIR, **options)) == str(explain(test, *PAIR, **same))
+    found, same = explain(name, *PAIR, **options), explain(test, *PAIR, **same)
+    assert found.colors == same.colors
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "label"),
+    [
+        ("1-wl", {"max_memory": 1.0}, "1-wl"),
+        ("subgraph-1-wl", {}, "subgraph-1-wl (num_hops=1)"),
+        ("swl", {}, "swl"),
+        ("GIN-AK", {}, "gin-ak: subgraph-1-wl* (centroid, num_hops=3)"),
+        ("sswl+-gin", {}, "sswl+-gin: sswl (num_hops=None)"),
+        ("gin", {"labels": False}, "gin: 1-wl (labels=False)"),
+    ],
+)
+def test_a_label_names_the_network_the_test_and_the_radius(name, options, label):
+    assert find_test(name, options).label == label
+    assert str(explain(name, *PAIR, **options)).startswith(f"{label} tells the graphs")
+
+
+def test_networks_by_name_have_the_hops_of_build_model():
+    hops = ModelOptions().extractor.num_hops
+    cycles = nx.cycle_graph(8), nx.disjoint_union(*[nx.cycle_graph(4)] * 2)
+    assert not distinguishes("gin-ak", *cycles, num_hops=1)
+    assert distinguishes("gin-ak", *cycles, num_hops=hops)
+    assert distinguishes("gin-ak", *cycles)
 
 
 def test_read_options_puts_1_wl_inside_the_starred_test():

@@ -187,9 +187,9 @@ def test_no_pair_test_distinguishes_strongly_regular_graphs(family):
 
 
 def test_pair_tests_have_options_of_their_own():
-    with pytest.raises(OptionError, match="2-lfwl has no option 'readout'; it takes"):
+    with pytest.raises(OptionError, match="no option 'readout' of 2-lfwl; use one of"):
         partition("2-lfwl", [rook()], readout="vs")
-    with pytest.raises(OptionError, match="swl has no option 'd2c'"):
+    with pytest.raises(OptionError, match="no option 'd2c' of swl"):
         partition("swl", [rook()], d2c=True)
     with pytest.raises(OptionError, match="num_hops is None"):
         partition("subgraph-1-wl*", [rook()], num_hops=None)

@@ -85,13 +85,13 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
 
 def read_path(path: Path, reading: Reading) -> GraphRows:
     """Read the graphs of a file or folder; the suffix tells the format."""
+    if not path.exists():
+        raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if molecule_files(path):
         return molecule_table(path, reading.smiles, reading.limit, reading.featurizer)
     if path.is_dir():
         return _read_folder(path, reading)
     suffix = format_suffix(path)
-    if not path.exists():
-        raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if suffix not in READERS:
         kind, advice = OTHERS.get(suffix, (f"of the unknown kind {suffix!r}", "give"))
         told = f"{path} is {kind}; {advice} a folder or a file that ends in one of"

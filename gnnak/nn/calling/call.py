@@ -15,7 +15,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import to_edge_index
 from torch_geometric.utils.sparse import is_sparse
 
-from gnnak.errors import EdgeAttrError, GraphError, OptionError, kind_of
+from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError, kind_of
 from gnnak.nn.calling.signature import (
     EDGE_ARGUMENTS,
     Role,
@@ -155,6 +155,7 @@ in_channels=None, out_channels=None, returns_tuple=False)
             returns_tuple=self.returns_tuple,
             keywords=(self.states, self.edges),
             batch_argument=self.batch or "batch",
+            in_channels=self.in_channels,
         )
 
 
@@ -182,6 +183,8 @@ class Calling:
     """Width of `edge_attr` that the GNN declares, in its attribute `edge_dim`."""
     edge_kinds: Mapping[str, str] = field(default_factory=dict)
     """Maps an edge argument to the `edge_kind` of the values with which the GNN ran."""
+    in_channels: int | None = None
+    """Width of the node states, if a `Call` says it."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
         """Return which argument takes `edge_attr`: "edge_attr" or "edge_weight"."""
@@ -209,7 +212,11 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise `EdgeAttrError` from `error` if the trial had other edge attributes."""
+        """Raise an error that explains `error`, raised by the GNN, if this is possible.
+
+        The kind of `edge_attr` may explain it if the GNN has run before, on edge
+        attributes of another kind. The widths of a `Call` may be wrong.
+        """
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge
@@ -223,6 +230,11 @@ class Calling:
                     f"dtype {value.dtype}, but runs on {known}; give {name} as "
                     f"{known}, or build {self.name} for this {name}."
                 ) from error
+        if self.in_channels is not None:
+            raise WidthError(
+                f"{self.name} failed on states of width {self.in_channels}: {error}; "
+                "correct in_channels or out_channels of its Call if they are wrong."
+            ) from error
 
     def __call__(
         self,

@@ -413,6 +413,7 @@ def _timed(
         "source": dataset.info.source,
         "accelerator": device.type,
         "parameters": sum(p.numel() for p in parameters),
+        "counted": "nodes" if dataset.info.one_graph else "graphs",
         "graphs": graphs,
         "graphs_an_epoch": whole.train.numel(),
         "batches": int(trainer.num_training_batches),
@@ -432,9 +433,10 @@ def _parts(
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
     if not 2 <= graphs <= total:
+        what = "nodes" if dataset.info.one_graph else "graphs"
         raise OptionError(
-            f"graphs is {graphs}, but {config.data.name} has {total} training graphs; "
-            f"give 2 to {total} graphs."
+            f"graphs is {graphs}, but {config.data.name} has {total} training {what}; "
+            f"give 2 to {total}."
         )
     few = max(1, whole.validation.numel() * graphs // total)
     part = replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from gnnak.errors import OptionError
-from gnnak.models.factory import check_read
-from gnnak.training.config.experiment import full_names
+from gnnak.models.factory import check_read, read_options
+from gnnak.training.config.experiment import flat, full_names
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of, warn_of_unused
@@ -25,7 +25,7 @@ class Combination:
     """One combination of option values in a sweep, with its runs."""
 
     values: Mapping[str, Any]
-    """The values of the options that the sweep varies, by option."""
+    """The values of the options that the sweep varies and the model uses, by option."""
     config: RunConfig
     runs: tuple[tuple[int, int | None], ...]
     """Seed and fold of each run."""
@@ -38,21 +38,21 @@ class SweepRow:
     """The scores of one combination, averaged over its runs."""
 
     values: Mapping[str, Any]
-    metric: str
+    metric: str = ""
     """The metric of the scores; empty if no run has a record."""
-    lower_is_better: bool
-    validation: float
+    lower_is_better: bool = True
+    validation: float = math.nan
     """Mean score on the validation graphs; NaN if no run has a record."""
-    test: float
+    test: float = math.nan
     """Mean score on the test graphs; NaN if no run has a defined score."""
-    deviation: float | None
+    deviation: float | None = None
     """Standard deviation of the test score; None with fewer than two runs."""
-    seconds: float
+    seconds: float = math.nan
     """Mean seconds of a training epoch."""
-    megabytes: float
+    megabytes: float = math.nan
     """Largest peak memory of training, in MB."""
-    runs: int
-    planned: int
+    runs: int = 0
+    planned: int = 0
     checkpoint: str | None = None
     """`best.ckpt` of the run with the best validation score; None if not found."""
 
@@ -111,12 +111,25 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
-    for name, given in values.items():
-        if not given:
-            raise OptionError(f"{name} has no values; give at least one.")
-    combinations = product(*values.values())
-    chosen = [dict(zip(values, each, strict=True)) for each in combinations]
-    return [(each, change(config, each)) for each in chosen]
+    """Return all combinations of values, each with its config.
+
+    Combinations that differ only in options that their model ignores are returned once,
+    without these options. An option that all models ignore raises `OptionError`.
+    """
+    found: dict[RunConfig, dict[str, Any]] = {}
+    for each in product(*values.values()):
+        given = dict(zip(values, each, strict=True))
+        read = {f"model.{name}" for name in read_options(change(config, given).model)}
+        chosen = {
+            key: value
+            for key, value in given.items()
+            if not key.startswith("model.") or not read.isdisjoint(flat({key: value}))
+        }
+        found.setdefault(change(config, chosen), chosen)
+    for key, (first, *_) in values.items():
+        if not any(key in chosen for chosen in found.values()):
+            check_read(change(config, next(iter(found.values()))).model, {key: first})
+    return [(chosen, shared) for shared, chosen in found.items()]
 
 
 def plan_sweep(
@@ -131,9 +144,6 @@ def plan_sweep(
     planned = grid(config, values)
     for _, shared in planned:
         shared.check_family()
-    if "model.name" not in values:
-        chosen, shared = planned[0]
-        check_read(shared.model, chosen)
     for chosen, shared in planned:
         if shared.data not in datasets:  # loading a data set can take seconds
             datasets[shared.data] = find_dataset(shared, places)
@@ -181,8 +191,7 @@ def _row(
     newest = [found[run] for run in combination.runs if run in found]
     planned = len(combination.runs)
     if not newest:
-        no, values = math.nan, combination.values
-        return SweepRow(values, "", True, no, no, None, no, no, 0, planned)
+        return SweepRow(combination.values, planned=planned)
     tests = summarise(newest)
     sign = 1 if newest[0]["lower_is_better"] else -1
     best = min(newest, key=lambda record: sign * record["scores"]["validation"])
@@ -205,8 +214,15 @@ def _row(
 
 
 def _title(values: Mapping[str, Any], config: RunConfig) -> str:
-    words = [f"{key.split('.')[-1]}={value}" for key, value in values.items()]
-    words.append(f"seed {config.train.seed}")
+    words = [config.data.name, *shown_values(values), f"seed {config.train.seed}"]
     if config.data.fold is not None:
         words.append(f"fold {config.data.fold}")
-    return ", ".join([config.data.name, *words])
+    return ", ".join(words)
+
+
+def short_name(key: str) -> str:
+    return "model" if key == "model.name" else key.rpartition(".")[2]
+
+
+def shown_values(values: Mapping[str, Any]) -> list[str]:
+    return [f"{short_name(key)}={value}" for key, value in values.items()]
