@@ -262,7 +262,7 @@ def _table(record: Record) -> Table:
 
 
 def _wl_table(records: Sequence[Record]) -> Table:
-    """Return a table with one row per test and one column per group."""
+    """Return a table of pairs: one row per WL test, one column per group of BREC."""
     built = Table("test", title="Pairs of BREC that each test distinguishes")
     groups = records[0]["groups"] if records else {}
     for name, found in groups.items():

@@ -368,7 +368,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Number edges, [e], by their attributes and ends, without regard to direction."""
+    """Give edges with equal ends, in any order, and equal attributes one number, [e]."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]

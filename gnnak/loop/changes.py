@@ -224,7 +224,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Context manager: find numbers that the block changes; ignore them later."""
+        """Ignore, from now on, all numbers that the code in the `with` block changes."""
         if not self._is_same():
             self.remember()
         yield

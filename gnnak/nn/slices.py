@@ -73,9 +73,9 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether slices leave a layer's output unchanged: not with padding or DDP.
+    """Return whether a layer may encode its subgraphs slice by slice.
 
-    For streamed subgraphs, which need slices, `SubgraphError` is raised instead.
+    Streamed subgraphs cannot be encoded otherwise: for them, `SubgraphError` is raised.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED

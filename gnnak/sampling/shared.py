@@ -50,7 +50,7 @@ class Replay:
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store a layer call's sample, or None if other samples have the same key."""
+        """Store the sample of a key, or None if the key already has another sample."""
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed

@@ -90,8 +90,8 @@ def reach(
 ) -> tuple[Tensor, Tensor]:
     """Return `i * n + v` and the distance for each v in the egonet of `root[i]`, [m].
 
-    The search removes duplicate walks at the end or, if there are too many, after each
-    step. `all_roots` says that `root` is 0..n-1, which saves work.
+    All walks from the roots are listed. Duplicate nodes are removed at the end or, if
+    there are too many walks, after each step. `all_roots`: `root` is 0..n-1.
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)

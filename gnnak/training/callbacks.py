@@ -1,4 +1,4 @@
-"""Lightning callbacks: learning curves, checkpoints, progress, recalibration."""
+"""Lightning callbacks: learning curves, checkpoints, progress, BatchNorm statistics."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""Score trained networks on labelled graphs: the result, and scores of new graphs."""
+"""Scores of trained networks: on the test set of a run, and on new labelled graphs."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _warn_of_one_way(dataset: Dataset) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold; only `config` if it sets a fold or has no folds."""
+    """Return one config per fold of the data, or `config` alone if it names a fold."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]

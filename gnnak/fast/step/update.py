@@ -20,7 +20,7 @@ WEIGHTS_PER_STREAM = 32
 
 @implements("take_step")
 def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) -> None:
-    """Take an optimiser step on several streams, if a CUDA graph is being captured."""
+    """Take the optimiser's step on several CUDA streams while a graph is captured."""
     if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
         return NotImplemented
     return step_on_streams(optimizer, device)

@@ -40,7 +40,10 @@ class StopRequest:
         self._time = 0.0
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Raise `Stopped`; if `deferred` is True, only record the first signal."""
+        """Raise `Stopped`; while signals are deferred, only record the first one.
+
+        A second one raises even then, but not within `REPEAT_SECONDS` of the first.
+        """
         now = time.monotonic()
         if self.deferred and self.number is None:
             self.number, self._time = number, now

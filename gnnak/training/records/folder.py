@@ -119,8 +119,9 @@ def save_folder(
 ) -> None:
     """Write a trained network to a folder; replace an older network there.
 
-    Paths of the training data are cut to file names, and skipped rows are not stored.
-    `name` is what the model card loads. A foreign README.md or config.json is refused.
+    The folder names training files without their paths, and lists no skipped rows.
+    `name` stands in the model card's example. If a README.md or config.json is there
+    that is not ours, the folder is refused.
     """
     make_folder(folder)
     _check_replaceable(folder)

@@ -153,9 +153,10 @@ def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
 
 @triton.jit
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
-    """Find this program's tile: rows i, columns k and some channels of one graph.
+    """Find the tile of a program: the pairs (i, k) of one graph that it computes.
 
-    Returns the graph's number of nodes, i, k, channels, offsets of (0, 0) and (i, k).
+    Returns the graph's number of nodes, the rows i, the columns k, the channels, and
+    the offsets of the pairs (0, 0) and (i, k) in the tensor of all pairs.
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]
