@@ -152,7 +152,7 @@ class DataOptions:
     split: str | None = own_option(
         callback=check_split,
         help="random (80:10:10), scaffold, column:NAME or files.",
-        show_default="the split or masks of the file, or random",
+        show_default="the split of the file or the masks of one graph, or random",
     )
     validation: Path | None = own_option(
         callback=check_file,

@@ -255,8 +255,10 @@ def molecule_table(
 
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
     """Return the column with SMILES strings; raise `OptionError` if there is none."""
+    flag = "--smiles (smiles=...)"
     if wanted is not None:
-        check_known("column", wanted, names, of=f" in {Path(path).name}")
+        more = f"; name the column of SMILES strings with {flag}"
+        check_known("column", wanted, names, more, of=f" in {Path(path).name}")
         return wanted
     lower = {column.lower(): column for column in reversed(names)}
     for name in SMILES_NAMES:
@@ -264,7 +266,7 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
             return lower[name]
     raise OptionError(
         f"{Path(path).name} has no column named smiles in its header; name the column "
-        f"of SMILES strings with --smiles, one of: {', '.join(names[:20])}; see "
+        f"of SMILES strings with {flag}, one of: {', '.join(names[:20])}; see "
         "docs/formats.md#tables."
     )
 

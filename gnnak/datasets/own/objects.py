@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -163,8 +164,11 @@ def graphs_in_list(
         use = replace(use, unused_graphs=tuple(columns))
         return replace(rows, columns=columns, node_columns=per_node, features=use)
     use = _pyg_features(store, [items[row] for row in position], node_attr, edge_attr)
-    if rows.split is not None:
+    if masks := [name for name in MASKS if name in use.unused_nodes]:
         use = use.without(MASKS)
+        if rows.split is None and not trained:
+            told = "%s: %s is ignored, since many graphs are split, and not their nodes"
+            logging.getLogger("gnnak").warning(told, source, ", ".join(masks))
     unused = use.unused_nodes + use.unused_edges + use.unused_graphs
     if not unread and store.y is None and "edge_label" in unused:
         unread = f"edge_label has targets of edges, but {LEVELS}"

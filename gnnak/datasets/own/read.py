@@ -125,6 +125,12 @@ def _read_listed(path: Path, reading: Reading) -> GraphRows:
     return graphs_in_list(items, *reading.attributes, str(path))
 
 
+def _read_edge_lists(path: Path, reading: Reading) -> GraphRows:
+    graphs = read_edge_lists(path)
+    rows = graphs_in_list([*graphs.values()], *reading.attributes, str(path))
+    return replace(rows, names=tuple(graphs))
+
+
 def _read_graph6(path: Path, _: Reading) -> GraphRows:
     """Read a graph6 file; lines that are not graph6 are bad rows."""
     content = read_bytes(path)
@@ -158,7 +164,8 @@ def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
     few = rows.subset((rows.position < limit).nonzero().flatten())
     bad = tuple(row for row in few.bad if row.number <= limit)
     columns = {name: values[:limit] for name, values in few.columns.items()}
-    return replace(few, num_rows=limit, bad=bad, columns=columns)
+    names = few.names[:limit]
+    return replace(few, num_rows=limit, bad=bad, columns=columns, names=names)
 
 
 def is_path(text: str) -> bool:
@@ -190,14 +197,13 @@ OTHERS = {
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", "give")),
 }
 """Maps suffixes of unsupported files to their kind, and advice for the message."""
+EDGE_LISTS = (".edges", ".edgelist", ".txt")
 LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".pt": read_pyg,
     ".pth": read_pyg,
     ".json": read_node_link,
     ".jsonl": read_node_link,
-    ".edges": read_edge_lists,
-    ".edgelist": read_edge_lists,
-    ".txt": read_edge_lists,
+    **dict.fromkeys(EDGE_LISTS, lambda path: [*read_edge_lists(path).values()]),
 }
 """Maps suffixes to functions that read a list of PyG or networkx graphs."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
@@ -205,6 +211,7 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
     ".g6": _read_graph6,
     ".graph6": _read_graph6,
     **dict.fromkeys(LISTS, _read_listed),
+    **dict.fromkeys(EDGE_LISTS, _read_edge_lists),
 }
 """Maps suffixes to functions that read a file without molecules."""
 

@@ -111,7 +111,8 @@ def are_like_classes(values: Tensor) -> bool:
     known = values[~values.isnan()]
     distinct = set(known.unique().tolist())
     repeated = 2 <= len(distinct) < known.numel()
-    return repeated and distinct <= {float(n) for n in range(MOST_CLASSES + 1)}
+    known_as_classes = set(range(MOST_CLASSES + 1)), {-1, 0, 1}
+    return repeated and any(distinct <= numbers for numbers in known_as_classes)
 
 
 def as_text(value: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -118,7 +119,20 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     """Return the targets of all rows whose graphs could be read."""
     columns, numbers = find_columns(own, rows, y)
     refuse_features(rows, columns)
+    if own.task in ("regression", "multilabel") and not own.skip_bad:
+        _refuse_words(columns, own.task)
     return encode_targets(columns, own.task, numbers)
+
+
+def _refuse_words(columns: Sequence[Column], task: str) -> None:
+    """Raise `GraphError` if a target of a task that needs numbers has only words."""
+    for name, values in columns:
+        known = [text for text in map(as_text, values) if text is not None]
+        if known and all(as_number(text) is None for text in known):
+            told = f"{name} has text such as {known[0][:40]!r} and no numbers, which"
+            raise GraphError(
+                f"{told} {task} needs; name another target, or another task."
+            )
 
 
 def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
@@ -217,7 +231,8 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     if decimal_commas:
         columns = with_points(columns, own.labels, own.targets, own.task)
     length = len(next(iter(columns.values())))
-    if length != rows.num_rows:
+    order = _order_by_name(columns, rows.names, own.labels)
+    if not order and length != rows.num_rows:
         graphs = counted(rows.num_rows, "graph")
         raise GraphError(
             f"{own.labels} has {counted(length, 'row')}, but {rows.source} has "
@@ -225,13 +240,34 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
         )
     names = own.targets or tuple(columns)
     if not own.targets and len(names) > 1:
-        known = (n for n in names if n.lower() not in ("id", "index", "graph"))
+        known = (name for name in names if name.lower() not in KEYS)
         names = tuple(name for name in known if _is_numeric(columns[name]))
     for name in names:
         check_no_list("target", name, columns)
         check_column(name, list(columns), own.labels)
-    places = rows.position.tolist()
+    places = [order[row] if order else row for row in rows.position.tolist()]
     return [(name, [columns[name][row] for row in places]) for name in names]
+
+
+KEYS = ("id", "index", "graph", "name")
+"""Headers, in lower case, of columns of a table of labels that name the graphs."""
+
+
+def _order_by_name(
+    columns: Columns, names: Sequence[str], labels: str
+) -> list[int] | None:
+    """Return the row of each graph in a table that names graphs; else None."""
+    for key, cells in columns.items():
+        row = {str(cell): number for number, cell in enumerate(cells)}
+        if key.lower() not in KEYS or row.keys().isdisjoint(names):
+            continue
+        counts = Counter(map(str, cells))
+        for name in names:
+            if counts[name] != 1:
+                told = f"{labels} has {counted(counts[name], 'row')} for the graph"
+                raise GraphError(f"{told} {name!r} in the column {key}; give one.")
+        return [row[name] for name in names]
+    return None
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:

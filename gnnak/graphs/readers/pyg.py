@@ -209,7 +209,11 @@ def _one(
     check_edge_shape(edge_index)
     y = data.y
     if y is not None and (not isinstance(y, Tensor) or y.dim() == 0):
-        y = torch.as_tensor(y, device=device).reshape(-1)
+        try:
+            y = torch.as_tensor(y, device=device).reshape(-1)
+        except (TypeError, ValueError, RuntimeError) as error:
+            wanted = "give numbers; of classes, their positions in a list"
+            raise GraphError(f"y is {described(y)}; {wanted}.") from error
     x = _features(data, "x", node_attr, size, "node")
     edges = _features(data, "edge_attr", edge_attr, edge_index.size(1), "edge")
     wanted, owner = (size, "node") if node_targets else (1, "graph")

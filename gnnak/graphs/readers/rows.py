@@ -105,6 +105,8 @@ class GraphRows:
     """The split of the graphs, or of one graph's nodes, as in `GraphFile.split`."""
     folds: Tensor | None = None
     """The cross-validation folds, [folds, g], as in `GraphFile.folds`."""
+    names: tuple[str, ...] = ()
+    """The names of the graphs in an edge list, one per row; empty for other data."""
     schema: Any = None
     """The pyarrow schema of `columns` of a Parquet file; None for other data."""
     share: float = 1.0
