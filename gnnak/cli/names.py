@@ -140,23 +140,18 @@ def check_metric(name: str | None) -> str | None:
     return name
 
 
-def check_data(name: str) -> str:
-    """Raise an error unless `name` is a data set, or the path of an existing file."""
-    return _check_data(name, ", or the path of a YAML file or of your own data")
+def check_data(files: str) -> Callable[[str], str]:
+    """Return a callback that refuses a name of no data set that is no path either."""
 
+    def check(name: str) -> str:
+        path = Path(name)
+        if name.lower() not in DATASETS and not path.exists():
+            if path.suffix or len(path.parts) > 1:
+                check_file(path)
+            check_known("data set or file", name, DATASETS, f", or the path of {files}")
+        return name
 
-def check_graphs(name: str) -> str:
-    """As `check_data`, but the error message does not suggest a YAML file."""
-    return _check_data(name, ", or the path of your own data")
-
-
-def _check_data(name: str, more: str) -> str:
-    path = Path(name)
-    if name.lower() not in DATASETS and not path.exists():
-        if path.suffix or len(path.parts) > 1:
-            check_file(path)
-        check_known("data set or file", name, DATASETS, more)
-    return name
+    return check
 
 
 def check_dataset(name: str) -> None:

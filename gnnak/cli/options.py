@@ -114,7 +114,7 @@ class DataOptions:
     """Options for the data, the model and the settings of training runs."""
 
     experiment: str = typer.Argument(
-        callback=check_data,
+        callback=check_data("a YAML file or of your own data"),
         help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
         f"{GRAPH_FILES}.",
     )
@@ -375,10 +375,7 @@ def given(**options: Any) -> dict[str, Any]:
 def find_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list["Contender"]:
-    """Return Weisfeiler-Leman tests, each with those of the options that it supports.
-
-    An option that no test supports raises `OptionError`.
-    """
+    """Return WL tests, each with those options that it supports; refuse the others."""
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}

@@ -179,8 +179,6 @@ def regular_two_graphs() -> list[Matrix]:
     """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
 
     A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    A two-graph has all graphs that switching (see `switched`) turns into each other. It
-    is regular if its Seidel matrices have only two eigenvalues, here 5 and -5.
     """
     cells = list(product(range(5), repeat=2))
     found = []

@@ -122,21 +122,9 @@ class OwnDataset(NamedTuple):
 def load_own(
     own: OwnData, data: Any = None, y: Any = None, seed: int = 0, split: Any = None
 ) -> OwnDataset:
-    """Load the user's own data.
+    """Load the user's own files or, if `own.path` is None, `data` with targets `y`.
 
-    Args:
-        own: Files, columns, task, metric and split.
-        data: The graphs, if `own.path` is None, in any form that `as_rows` takes.
-        y: The targets of `data`, one row per graph. If None, the data have targets.
-        seed: Seed of random splits and folds.
-        split: The part of each graph, [g]: 0 train, 1 validation, 2 test. If None,
-            `own.split` decides.
-
-    Raises:
-        FileFormatError: If a file is missing or damaged, or has bad rows although
-            `own.skip_bad` is False.
-        GraphError: If graphs or targets are malformed.
-        OptionError: If a column does not exist, or an option does not fit the data.
+    `split` has the part of each graph, [g]; if it is None, `own.split` decides.
     """
     rows, targets, left_out, given = _read(own, data, y, split, seed)
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
@@ -278,11 +266,7 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read graphs and targets to score a network that was trained on data like `info`.
-
-    Also return "test" if only the test nodes of one graph are scored, else None. Of one
-    graph, `Targets.bad` lists all nodes that are not scored.
-    """
+    """Read labelled graphs, and return "test" if only test nodes of one are scored."""
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)

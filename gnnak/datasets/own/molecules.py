@@ -141,10 +141,7 @@ def molecule_chunks(
     featurizer: str = "ogb",
     skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield the molecules of a file, or of a folder's files, in chunks of `size` rows.
-
-    `GraphRows.bad` counts rows over all files, `position` from 0 in each chunk.
-    """
+    """Yield molecules in chunks of `size` rows; `bad` counts rows over all files."""
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)
     sizes = [file.stat().st_size for file in files]
@@ -255,9 +252,8 @@ def molecule_table(
 
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
     """Return the column with SMILES strings; raise `OptionError` if there is none."""
-    flag = "--smiles (smiles=...)"
     if wanted is not None:
-        more = f"; name the column of SMILES strings with {flag}"
+        more = "; name the column of SMILES strings with --smiles (smiles=...)"
         check_known("column", wanted, names, more, of=f" in {Path(path).name}")
         return wanted
     lower = {column.lower(): column for column in reversed(names)}
@@ -266,7 +262,7 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
             return lower[name]
     raise OptionError(
         f"{Path(path).name} has no column named smiles in its header; name the column "
-        f"of SMILES strings with {flag}, one of: {', '.join(names[:20])}; see "
+        f"of SMILES strings with --smiles, one of: {', '.join(names[:20])}; see "
         "docs/formats.md#tables."
     )
 

@@ -127,10 +127,7 @@ def graphs_in_list(
     trained: bool = False,
     source: str = "the list of graphs",
 ) -> GraphRows:
-    """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows.
-
-    `trained` says that a trained model, not the user, named the attributes.
-    """
+    """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows."""
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
     first, unread = next(iter(good.values()), None), ""
@@ -167,7 +164,9 @@ def graphs_in_list(
     if masks := [name for name in MASKS if name in use.unused_nodes]:
         use = use.without(MASKS)
         if rows.split is None and not trained:
-            told = "%s: %s is ignored, since many graphs are split, and not their nodes"
+            told = (
+                "%s: the masks %s are ignored; graphs are split, and not their nodes."
+            )
             logging.getLogger("gnnak").warning(told, source, ", ".join(masks))
     unused = use.unused_nodes + use.unused_edges + use.unused_graphs
     if not unread and store.y is None and "edge_label" in unused:

@@ -53,18 +53,7 @@ class Reading:
 
 
 def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
-    """Read graphs from a path or a Python object.
-
-    Args:
-        data: Path of a file or folder; or a list or pandas `Series` of SMILES strings,
-            of PyG `Data` or of networkx graphs; or a single one of them; or a PyG
-            `Batch`, `GraphBatch`, `GraphStore` or `GraphFile`.
-        reading: Options; if None, the default options.
-
-    Raises:
-        FileFormatError: If the file is missing, damaged or of unknown kind.
-        GraphError: If the object is of another kind.
-    """
+    """Read graphs from a path, SMILES strings, PyG or networkx graphs, or a store."""
     reading = reading or Reading()
     if isinstance(data, os.PathLike) or (isinstance(data, str) and is_path(data)):
         return _limited(read_path(Path(data), reading), reading.limit)

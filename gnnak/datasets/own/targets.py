@@ -36,11 +36,7 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
-    """Derive the task from columns of targets, where None is an unknown value.
-
-    Whole numbers 0, 1, ... are classes if there are only 0 and 1, or if each number
-    occurs at least twice on average.
-    """
+    """Derive the task from columns of targets, where None is an unknown value."""
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
     numbers = [{as_number(text) for text in column} for column in values]
@@ -186,12 +182,7 @@ def encode_targets(
     numbers: Sequence[int] | None = None,
     classes: Sequence[str] = (),
 ) -> Targets:
-    """Convert columns of texts or numbers to targets; if `task` is None, derive it.
-
-    A row is bad if all its targets are unknown (empty, `nan`, ...), if a target is not
-    a number but the task needs numbers, or if `classes` is not empty and lacks its
-    class. `numbers` are row numbers for error messages; None means 1, 2, ...
-    """
+    """Convert columns to targets; `numbers` are the rows' numbers in error messages."""
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
     names = tuple(name for name, _ in columns)

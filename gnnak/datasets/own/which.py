@@ -153,11 +153,7 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
 def find_columns(
     own: OwnData, rows: GraphRows, y: Any
 ) -> tuple[list[Column], list[int] | None]:
-    """Return target columns of readable graphs, and `numbers` for `encode_targets`.
-
-    They come from the first source that has targets: `y`, the table `own.labels`,
-    columns or graph attributes, node attributes, the graphs' field `y`.
-    """
+    """Return target columns of readable graphs, and `numbers` for `encode_targets`."""
     numbers = (rows.position + 1).tolist()
     if y is not None:
         return _columns_of(y, rows, own.targets), numbers
@@ -334,10 +330,7 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the columns `wanted` of a table, or all columns if `wanted` is empty.
-
-    Entirely new names rename all columns; likely misspellings raise an error.
-    """
+    """Return the columns `wanted`, or all; entirely new names rename all columns."""
     width = table.shape[1]
     known = known or default_names(width)
     if not set(wanted) <= set(known):

@@ -268,11 +268,7 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write a data set in the npz layout, atomically, with exactly the stored edges.
-
-    Unless `directed`, graphs must have one direction of each edge. Unlike `write_npz`,
-    this does not search for reverse edges.
-    """
+    """Write an npz file with the stored edges; unless `directed`, in one direction."""
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
     for key in (*COUNTS, *VALUES):

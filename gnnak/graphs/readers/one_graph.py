@@ -21,10 +21,7 @@ DENSE_PER_ENTRY = 1000
 
 
 def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
-    """Convert masks of nodes, [n] or [n, splits], to splits, [n] or [splits, n].
-
-    A split has 0, 1, 2 for training, validation and test nodes, and -1 for other nodes.
-    """
+    """Convert masks of nodes, [n] or [n, splits], to splits, [n] or [splits, n]."""
     columns = {}
     for name, mask in masks.items():
         if mask.dtype != torch.bool or mask.dim() not in (1, 2):

@@ -62,12 +62,7 @@ class Table(NamedTuple):
 
 @contextmanager
 def open_table(path: FilePath) -> Iterator[OpenTable]:
-    """Context manager: open a CSV, TSV or Parquet file and read its header.
-
-    A first line such as `sep=;` names the separator; `.tsv` files have tabs. If the
-    header has several separators, the one that splits header and first row into equally
-    many cells is used, or else the most frequent one.
-    """
+    """Context manager: open a CSV, TSV or Parquet file and read its header."""
     where = Path(path)
     with open_bytes(path) as raw:
         if format_suffix(where) == ".parquet":

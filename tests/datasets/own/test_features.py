@@ -319,8 +319,8 @@ def test_masks_of_many_graphs_are_ignored_with_a_warning(caplog):
     assert "train_mask" not in line(graphs)
     (told,) = caplog.messages
     assert told == (
-        "the list of graphs: train_mask is ignored, since many graphs are split, and "
-        "not their nodes"
+        "the list of graphs: the masks train_mask are ignored; graphs are split, and "
+        "not their nodes."
     )
 
 
