@@ -25,7 +25,7 @@ from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, from_pyg, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.readers.files import refusing
-from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
+from gnnak.graphs.readers.npz import MASKS, split_of_masks
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.graphs.store import store_graphs, with_new_edges, with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous

@@ -295,7 +295,7 @@ def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
 def add_reverse_edges(
     edge_index: Tensor, directed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Insert each edge's reverse edge after it; also return the edges' old positions."""
+    """Insert each edge's reverse edge after it; also return the edges' old places."""
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
         has_reverse = has_reverse & ~directed

@@ -20,7 +20,7 @@ from torch_geometric.data import Data, Dataset
 from gnnak.datasets.own.molecules import SMILES_NAMES
 from gnnak.errors import GnnakError, GraphError, OptionError, kind_of
 from gnnak.graphs import GraphBatch, GraphStore, from_networkx, from_pyg
-from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
+from gnnak.graphs.readers.npz import MASKS, split_of_masks
 from gnnak.graphs.readers.pyg import field_axes
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.store import is_one_way
