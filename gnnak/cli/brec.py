@@ -213,7 +213,6 @@ def choose_contenders(
 def _load(
     data_dir: Path | None, names: Sequence[str] | None
 ) -> Mapping[str, Sequence[Pair]]:
-    """Return the pairs of BREC in the groups `names`, or in all groups if None."""
     from gnnak.brec.data import load_brec
 
     groups = load_brec(data_dir)
@@ -237,7 +236,6 @@ def _bar(title: str, total: int, with_count: bool = False) -> Iterator[Callable]
 
 
 def _table(record: Record) -> Table:
-    """Return a table with one row per group, and two columns of counts per seed."""
     from gnnak.brec.records import ceiling_of_group, ceiling_range
 
     built = Table("group", title=f"BREC, {record['options']['model']}")
@@ -262,7 +260,6 @@ def _table(record: Record) -> Table:
 
 
 def _wl_table(records: Sequence[Record]) -> Table:
-    """Return a table with one row per test and one column per group."""
     built = Table("test", title="Pairs of BREC that each test distinguishes")
     groups = records[0]["groups"] if records else {}
     for name, found in groups.items():

@@ -194,7 +194,6 @@ def measure(
 def summary(
     sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
 ) -> dict[str, object]:
-    """Summarise the sizes of rooted subgraphs, and estimate the memory of a batch."""
     copies, edges = (
         float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
     )

@@ -138,7 +138,6 @@ def extract(
 
 
 def _check_shape(kind: "SubgraphKind", shape: dict[str, Any]) -> None:
-    """Raise `OptionError` if an option is for another `kind`, or is too small."""
     for name, value in shape.items():
         shown = f"--{name.replace('_', '-')}"
         if name not in KINDS[kind]:
@@ -176,7 +175,6 @@ def _print(shown: dict[str, Any]) -> None:
 
 
 def _warn(shown: dict[str, Any], store: "GraphStore", extractor: "Extractor") -> None:
-    """Warn if a training step needs more memory than the GPU or the CPU has."""
     import torch
 
     from gnnak.datasets.describe import memory_advice, one_graph_advice

@@ -165,7 +165,6 @@ def check_table(name: str | None) -> str | None:
 
 
 def check_tables(names: str) -> None:
-    """Check table names with commas between them; `all` is also allowed."""
     for name in names.split(","):
         if name.strip() not in ("", "all"):
             check_table(name.strip())
@@ -181,7 +180,6 @@ def check_file(path: Path | None) -> Path | None:
 
 
 def check_trained(path: Path) -> Path:
-    """Raise `FileFormatError` if `path` is neither a file nor an installed network."""
     installed = sorted(each.name for each in PRETRAINED.glob("*") if each.is_dir())
     if not path.exists() and str(path).lower() not in installed:
         raise FileFormatError(
@@ -204,7 +202,6 @@ def _model_names() -> list[str]:
 
 
 def check_test(name: str) -> str:
-    """Raise `OptionError` unless a name is a Weisfeiler-Leman test or a model."""
     if name.lower() not in _model_names():
         more = ", or a network such as gin-ak+ or sswl+-gin"
         check_known("test", name, WL_TESTS, more)
@@ -219,12 +216,10 @@ def check_settings(settings: list[str] | None) -> list[str] | None:
 
 
 def check_over(text: str) -> None:
-    """Check the key in an argument `key=value,...` of `--over`."""
     _check_option(text.partition("=")[0].strip())
 
 
 def _check_option(key: str) -> None:
-    """Raise `OptionError` unless a key is the full or short name of an option."""
     prefix = ""
     for part in full_name(key, OPTIONS).split("."):
         inside = [

@@ -430,7 +430,6 @@ def find_model(name: str) -> str:
 
 
 def next_step(best: Path, config: "RunConfig") -> str:
-    """Return a text that says how to use the trained model."""
     from gnnak.graphs.readers.files import format_suffix
 
     if config.data.own.path is None:

@@ -188,7 +188,6 @@ def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> No
 
 
 def _check_unused(options: dict[str, Any]) -> None:
-    """Raise `OptionError` if an option is given that only runs use."""
     usual = {"jobs": 1, "accelerator": "auto", "runs": RUNS.default}
     given = {k: v for k, v in options.items() if v is not None and v != usual.get(k)}
     if names := [name for name, value in given.items() if value is not False]:

@@ -279,7 +279,6 @@ class GraphStore:
 
 
 def store_graphs(graphs: Sequence[tuple[Tensor, int]]) -> GraphStore:
-    """Collect graphs `(edge_index, num_nodes)` in a store."""
     edges = [edge_index for edge_index, _ in graphs]
     return GraphStore(
         torch.tensor([num_nodes for _, num_nodes in graphs], dtype=torch.long),

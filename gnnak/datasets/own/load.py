@@ -68,7 +68,12 @@ def choose_split(
     if own.split == "scaffold" and rows.molecules is None:
         raise OptionError("split 'scaffold' needs molecules; use another split.")
     if own.folds is not None:
-        return None, _folds(own, rows, own.folds, classes, seed)
+        if len(rows) < own.folds:
+            told = f"folds is {own.folds}, but there are {len(rows)} graphs"
+            raise OptionError(f"{told}; lower folds.")
+        if own.split != "scaffold":
+            return None, splits.random_folds(len(rows), own.folds, seed, classes)
+        return None, splits.scaffold_folds(rows.molecules or (), own.folds, seed)
     if own.split is None and rows.split is not None:
         return rows.split, None
     if own.split is None and rows.folds is not None:
@@ -81,23 +86,6 @@ def choose_split(
         texts = [str(value) for value in rows.column(name)]
         return splits.column_split(f"column {name}", texts), None
     return splits.random_split(len(rows), seed, classes), None
-
-
-def _folds(
-    own: OwnData, rows: GraphRows, count: int, classes: Tensor | None, seed: int
-) -> Tensor:
-    told = None
-    if count < 3:
-        told = f"folds is {count}; give at least 3, for training, validation and test"
-    elif len(rows) < count:
-        told = f"folds is {count}, but there are {len(rows)} graphs; lower folds"
-    elif own.split not in (None, "random", "scaffold"):
-        told = f"folds cannot be combined with split {own.split!r}"
-    if told is not None:
-        raise OptionError(f"{told}.")
-    if own.split == "scaffold":
-        return splits.scaffold_folds(rows.molecules or (), count, seed)
-    return splits.random_folds(len(rows), count, seed, classes)
 
 
 def targets_and_split(
@@ -150,10 +138,7 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
     if given is not None:
         given = list(given) if isinstance(given, tuple) else given
         return splits.check_split(given, size, "node")
-    if own.folds is not None or own.split == "random":
-        if own.split not in (None, "random"):
-            told = f"folds cannot be combined with split {own.split!r}"
-            raise OptionError(f"{told}; leave out one of both.")
+    if own.split == "random" or (own.split is None and own.folds is not None):
         return None
     if own.split_column is not None:
         name = own.split_column
@@ -253,7 +238,6 @@ def load_own(
 
 
 def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
-    """Return the names of the features, and the names of unused attributes."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
         atoms = tuple(name for name, *_ in ATOM_FEATURES)
@@ -286,7 +270,6 @@ def _read(
 
 
 def _check_files(files: list[str]) -> None:
-    """Raise an error if the test file is also used for training or validation."""
     train, validation, *test = (Path(file).resolve() for file in files)
     if test and test[0] in (train, validation):
         name = "training" if test[0] == train else "validation"
@@ -301,7 +284,6 @@ def _check_files(files: list[str]) -> None:
 
 
 def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
-    """Return the graphs of the training, validation and test files, and the split."""
     if own.path is None or not own.validation:
         raise OptionError(
             "split 'files' needs files; give the training graphs as the data, "
@@ -453,7 +435,6 @@ def _check_finite(rows: GraphRows) -> None:
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
-    """Describe the features of `featurizer` or, if it is None, of `store`."""
     if featurizer is not None:
         kind = molecules.FEATURIZERS[featurizer]
         return kind.nodes, kind.edges

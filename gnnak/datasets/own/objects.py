@@ -55,7 +55,6 @@ def target_names(y: Any) -> tuple[str, ...]:
 
 
 def refuse_frame(frame: Any) -> None:
-    """Raise `GraphError` for a data frame that was given instead of graphs."""
     names = list(map(str, frame.columns))
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
@@ -175,7 +174,6 @@ def graphs_in_list(
 
 
 def node_masks(graph: Any) -> dict[str, Tensor]:
-    """Return the masks of training, validation and test nodes that a PyG graph has."""
     found = ((name, getattr(graph, name, None)) for name in MASKS)
     return {name: mask for name, mask in found if isinstance(mask, Tensor)}
 
@@ -241,7 +239,6 @@ def check_attributes(
     source: str,
     trained: bool = False,
 ) -> None:
-    """Raise an error if nodes or edges (`owner`) lack a `wanted` attribute."""
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
         if trained and name not in known:

@@ -73,7 +73,6 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
 
 
 def read_path(path: Path, reading: Reading) -> GraphRows:
-    """Read the graphs of a file or folder; the suffix tells the format."""
     if not path.exists():
         raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if molecule_files(path):

@@ -88,7 +88,6 @@ def check_words(
 def _check_spelling(
     name: str, column: Sequence[str | None], numbers: Sequence[int]
 ) -> None:
-    """Raise `GraphError` if most words are dates, or numbers with units or commas."""
     distinct = {text for text in column if text is not None}
     dates = {text for text in distinct if DATE.fullmatch(text)}
     wrong = dates | {text for text in distinct if MISSPELT.fullmatch(text)}
@@ -207,7 +206,6 @@ def encode_targets(
 
 
 def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `OptionError` if some columns have text and others have numbers."""
     columns = dict(zip(names, texts, strict=True))
     others = [name for name in names if not _words(columns[name])]
     for name in names:
@@ -299,7 +297,6 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
-    """Raise `GraphError` for a constant target if more than two values are known."""
     if len(values) > 2:
         told = f"{name} is {values[0]} in all {len(values)} rows"
         raise GraphError(f"{told}, so there is nothing to learn; name another target.")

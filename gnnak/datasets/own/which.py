@@ -116,7 +116,6 @@ def _warn_of_thousands(
 
 
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
-    """Return the targets of all rows whose graphs could be read."""
     columns, numbers = find_columns(own, rows, y)
     refuse_features(rows, columns)
     if own.task in ("regression", "multilabel") and not own.skip_bad:
@@ -125,7 +124,6 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
 
 
 def _refuse_words(columns: Sequence[Column], task: str) -> None:
-    """Raise `GraphError` if a target of a task that needs numbers has only words."""
     for name, values in columns:
         known = [text for text in map(as_text, values) if text is not None]
         if known and all(as_number(text) is None for text in known):
@@ -136,7 +134,6 @@ def _refuse_words(columns: Sequence[Column], task: str) -> None:
 
 
 def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
-    """Raise `OptionError` if a target has the name and the values of a node feature."""
     sizes = rows.store.num_nodes.tolist()
     for name, values in columns:
         if name not in rows.features.nodes or name not in rows.node_columns:
@@ -174,7 +171,6 @@ def find_columns(
 
 
 def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
-    """Return the targets in the field `y` of the graphs, as columns."""
     use = rows.features
     for name in own.targets:
         if name in (*use.nodes, *use.unused_nodes, *use.unused_graphs):
@@ -195,7 +191,6 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
-    """Raise `OptionError` if a target is not a column, or is the SMILES column."""
     none = set(names).isdisjoint(rows.columns)
     known = [*rows.columns, *(rows.node_columns if none else ())]
     for name in names:
@@ -221,7 +216,6 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 
 
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
-    """Read the targets of all readable graphs from the table `own.labels`."""
     assert own.labels is not None
     columns, decimal_commas = read_table(own.labels)
     if decimal_commas:
@@ -308,7 +302,6 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
 
 
 def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
-    """Raise `GraphError` if `y` has one row for every node or edge of the graphs."""
     nodes, edges = rows.store.num_nodes, rows.store.num_edges
     fits = {
         owner: None

@@ -181,7 +181,6 @@ def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the sparse feature matrix as a dense float32 matrix."""
     missing = [key for key in SPARSE_X[:3] if key not in arrays]
     if missing or "x" in arrays:
         told = f"lacks {missing[0]}" if missing else "has x and a sparse x"
@@ -322,7 +321,6 @@ def read_npz(
 
 
 def _check_written_once(store: GraphStore) -> None:
-    """Raise `GraphError` if undirected graphs store both directions of an edge."""
     two_way = two_way_edges(store)
     if two_way.numel():
         edge = int(two_way[0])

@@ -512,7 +512,6 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
 
 
 def _checked(graphs: Iterable[Data]) -> list[Data]:
-    """Return the graphs as a list; raise `GraphError` if their fields differ."""
     check_is_list(graphs)
     try:
         data = list(graphs)

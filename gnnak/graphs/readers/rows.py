@@ -197,13 +197,11 @@ class BadRowsError(FileFormatError):
 
 
 def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
-    """Raise `BadRowsError` if there are bad rows; the message names the first ones."""
     if bad:
         raise BadRowsError(_which_cannot_be_used(source, bad, num_rows, "row"))
 
 
 def refuse_nodes(source: str, bad: Sequence[BadRow], num_nodes: int, how: str) -> None:
-    """Raise `FileFormatError` with the advice `how` if nodes have bad targets."""
     if bad:
         nodes = [(row.number - 1, row.reason) for row in bad]
         told = _which_cannot_be_used(source, nodes, num_nodes, "node")
