@@ -209,7 +209,6 @@ def check_test(name: str) -> str:
 
 
 def check_settings(settings: list[str] | None) -> list[str] | None:
-    """Check arguments `key=value` of `--set`: known keys, and values that are YAML."""
     for key in parse_settings(settings or []):
         _check_option(key)
     return settings

@@ -53,7 +53,6 @@ validation and test graphs, and the number of nodes in all graphs."""
 
 
 def _checked(name: str, file: GraphFile) -> GraphFile:
-    """Check the sizes of downloaded graphs against `SIZES`, and return the graphs."""
     assert file.split is not None
     parts = tuple(file.split.bincount(minlength=3).tolist())
     found = parts, int(file.store.num_nodes.sum())
@@ -418,9 +417,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
     As in the published code for these folds, `x` is the one-hot node label or, in
-    IMDB-B, the one-hot node degree, without columns for values that do not occur. In
-    REDDIT-B, all nodes have the same feature; degrees did not improve GIN-AK+ in a test
-    on two folds.
+    IMDB-B, the one-hot node degree. In REDDIT-B, all nodes have the same feature.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)

@@ -72,7 +72,6 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def check_simple(base: nx.Graph) -> None:
-    """Raise `GraphError` if a base graph is directed or has parallel edges or loops."""
     if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
         told = "the base graph must be simple and undirected, but it is directed or has"
         raise GraphError(f"{told} parallel edges or self loops; give another nx.Graph.")

@@ -162,7 +162,7 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     if are_smiles(items):
         rows = molecules_in_list(items, featurizer=need_featurizer(info))
     else:
-        rows = graphs_in_list(items, *reading.attributes)
+        rows = graphs_in_list(items, reading)
     if rows.bad:
         raise GraphError(f"{rows.bad[0]}; correct this graph.")
     return with_node_features(rows.store).union()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,24 @@ from gnnak.graphs.readers.pyg import field_axes
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.store import is_one_way
 from gnnak.typing import check_known, check_no_list
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading graphs."""
+
+    smiles: str | None = None
+    """The column with SMILES strings; if None, one with a name such as `smiles`."""
+    node_attr: tuple[str, ...] = ()
+    """Attributes of nodes to use as features; if empty, `x`."""
+    edge_attr: tuple[str, ...] = ()
+    """Attributes of edges to use as features; if empty, `edge_attr`."""
+    limit: int | None = None
+    """Number of rows to read, from the first one on; if None, all rows."""
+    featurizer: str = "ogb"
+    """Name of the featurizer for SMILES strings."""
+    trained: bool = False
+    """Whether a trained model, and not the user, names the attributes."""
 
 
 def is_frame(data: object) -> bool:
@@ -120,17 +138,14 @@ Convert = Callable[[Sequence[Any]], GraphStore]
 
 
 def graphs_in_list(
-    items: Sequence[Any],
-    node_attr: Names = (),
-    edge_attr: Names = (),
-    trained: bool = False,
-    source: str = "the list of graphs",
+    items: Sequence[Any], reading: Reading, source: str = "the list of graphs"
 ) -> GraphRows:
     """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows."""
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
     first, unread = next(iter(good.values()), None), ""
-    check = partial(check_attributes, source=source, trained=trained)
+    node_attr, edge_attr = reading.node_attr, reading.edge_attr
+    check = partial(check_attributes, source=source, trained=reading.trained)
     if isinstance(first, nx.Graph):
         use = _networkx_features(list(good.values()), node_attr, edge_attr, check)
         # Without categories, strings are bad rows: training and prediction would number
@@ -160,13 +175,13 @@ def graphs_in_list(
         use = replace(use, unused_graphs=tuple(columns))
         return replace(rows, columns=columns, node_columns=per_node, features=use)
     use = _pyg_features(store, [items[row] for row in position], node_attr, edge_attr)
-    if masks := [name for name in MASKS if name in use.unused_nodes]:
+    if ignored := [name for name in MASKS if name in use.unused_nodes]:
         use = use.without(MASKS)
-        if rows.split is None and not trained:
+        if rows.split is None and not reading.trained:
             told = (
                 "%s: the masks %s are ignored; graphs are split, and not their nodes."
             )
-            logging.getLogger("gnnak").warning(told, source, ", ".join(masks))
+            logging.getLogger("gnnak").warning(told, source, ", ".join(ignored))
     unused = use.unused_nodes + use.unused_edges + use.unused_graphs
     if not unread and store.y is None and "edge_label" in unused:
         unread = f"edge_label has targets of edges, but {LEVELS}"

@@ -97,7 +97,6 @@ class OwnData:
 
 
 def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return one name, several names or None as a tuple of names."""
     if given is None or isinstance(given, str):
         return () if given is None else (given,)
     names = tuple(given) if isinstance(given, Iterable) else (given,)

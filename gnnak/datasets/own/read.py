@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,13 @@ from gnnak.datasets.own.molecules import (
     molecule_table,
     molecules_in_list,
 )
-from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list, store_of
+from gnnak.datasets.own.objects import (
+    Reading,
+    are_smiles,
+    as_items,
+    graphs_in_list,
+    store_of,
+)
 from gnnak.errors import FileFormatError, GnnakError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.files import format_suffix, read_bytes, visible_files
@@ -27,29 +33,6 @@ from gnnak.graphs.readers.npz import holds_one_graph
 from gnnak.graphs.readers.pyg import read_pyg
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.readers.table import TABLE_SUFFIXES, read_edge_lists
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Options for reading graphs."""
-
-    smiles: str | None = None
-    """The column with SMILES strings; if None, one with a name such as `smiles`."""
-    node_attr: tuple[str, ...] = ()
-    """Attributes of nodes to use as features; if empty, `x`."""
-    edge_attr: tuple[str, ...] = ()
-    """Attributes of edges to use as features; if empty, `edge_attr`."""
-    limit: int | None = None
-    """Number of rows to read, from the first one on; if None, all rows."""
-    featurizer: str = "ogb"
-    """Name of the featurizer for SMILES strings."""
-    trained: bool = False
-    """Whether a trained model, and not the user, names the attributes."""
-
-    @property
-    def attributes(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """The arguments `node_attr`, `edge_attr` and `trained` of `graphs_in_list`."""
-        return self.node_attr, self.edge_attr, self.trained
 
 
 def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
@@ -68,7 +51,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     elif are_smiles(items := as_items(data)):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
     else:
-        rows = graphs_in_list(items, *reading.attributes)
+        rows = graphs_in_list(items, reading)
     return _limited(rows, reading.limit)
 
 
@@ -105,17 +88,17 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
             told = f"{file} is not a graph file; files of a folder end in one of"
             raise FileFormatError(f"{told}: {known}; see docs/formats.md#folders.")
         items.extend(LISTS[suffix](file))
-    return graphs_in_list(items, *reading.attributes, str(path))
+    return graphs_in_list(items, reading, str(path))
 
 
 def _read_listed(path: Path, reading: Reading) -> GraphRows:
     items = LISTS[format_suffix(path)](path)
-    return graphs_in_list(items, *reading.attributes, str(path))
+    return graphs_in_list(items, reading, str(path))
 
 
 def _read_edge_lists(path: Path, reading: Reading) -> GraphRows:
     graphs = read_edge_lists(path)
-    rows = graphs_in_list([*graphs.values()], *reading.attributes, str(path))
+    rows = graphs_in_list([*graphs.values()], reading, str(path))
     return replace(rows, names=tuple(graphs))
 
 

@@ -93,7 +93,6 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 
 
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
-    """Convert words such as train, validation and test to the numbers 0, 1 and 2."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
     if None in parts:
         text = texts[parts.index(None)][:40]

@@ -342,5 +342,4 @@ def _named(
 
 
 def default_names(count: int) -> tuple[str, ...]:
-    """Return default names of targets: `y` for one target, else `y0`, `y1`, ..."""
     return ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))

@@ -99,7 +99,6 @@ class GraphFile:
 
 
 def splits_nodes(store: GraphStore, split: Tensor) -> bool:
-    """Return whether `split` splits the nodes of a single graph: [n] or [splits, n]."""
     whole = len(store) == 1 and store.node_targets and isinstance(split, Tensor)
     return whole and split.dim() in (1, 2) and split.size(-1) == int(store.node_ptr[-1])
 

@@ -212,8 +212,8 @@ def _one(
         try:
             y = torch.as_tensor(y, device=device).reshape(-1)
         except (TypeError, ValueError, RuntimeError) as error:
-            wanted = "give numbers; of classes, their positions in a list"
-            raise GraphError(f"y is {described(y)}; {wanted}.") from error
+            told = f"y is {described(y)}; give numbers"
+            raise GraphError(f"{told}; of classes, their places in a list.") from error
     x = _features(data, "x", node_attr, size, "node")
     edges = _features(data, "edge_attr", edge_attr, edge_index.size(1), "edge")
     wanted, owner = (size, "node") if node_targets else (1, "graph")

@@ -326,5 +326,7 @@ def test_masks_of_many_graphs_are_ignored_with_a_warning(caplog):
 
 @pytest.mark.parametrize("y", ["toxic", ["toxic"]])
 def test_load_own_says_that_a_text_is_no_target(y):
-    with pytest.raises(GnnakError, match=r"y is .*; give numbers; of classes, their p"):
+    with pytest.raises(
+        GnnakError, match=r"y is .*; give numbers; of classes, their places"
+    ):
         load_own(OwnData(), pyg(y=y))
