@@ -64,18 +64,15 @@ def loading(
         yield load
 
 
-NOT_LOCAL = ("download", "file only")
-"""Results of `whereabouts` for data sets that are neither on disk nor generated."""
-
-
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:
     """Compute statistics of data sets; by default, of all that need no download."""
     entries = [find_entry(name) for name in names]
     if not names:
-        sources = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
-        entries = [e for e in DATASETS.values() if sources[e.name] not in NOT_LOCAL]
+        absent = ("download", "file only")
+        every = DATASETS.values()
+        entries = [e for e in every if whereabouts(e, data_dir) not in absent]
     with loading(len(entries), seed, data_dir) as load:
         return [describe_dataset(entry, load(entry)) for entry in entries]
 

@@ -210,10 +210,6 @@ def _tu_store(
     ).check()
 
 
-NODE_SHARES = (0.6, 0.2)
-"""Shares of training and validation nodes if PyG's data set has no masks."""
-
-
 def fetch_nodes(name: str, folder: Path) -> GraphFile:
     """Download a graph with classes of nodes through PyG; split it if PyG does not."""
     from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
@@ -237,13 +233,12 @@ def node_split(y: Tensor) -> Tensor:
     >>> node_split(torch.zeros(5, dtype=torch.long)).bincount()
     tensor([3, 1, 1])
     """
-    train, validation = NODE_SHARES
     order = torch.from_numpy(np.random.default_rng(80).permutation(y.numel()))
     order = order[torch.argsort(y[order], stable=True)]
     rank, size = torch.empty_like(order), y.bincount()
     rank[order] = torch.arange(order.numel()) - pointers(size)[y[order]]
     share = (rank + 0.5) / size[y]
-    return (share >= train).long() + (share >= train + validation).long()
+    return (share >= 0.6).long() + (share >= 0.8).long()
 
 
 def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
@@ -393,8 +388,6 @@ def _neighbors(similarity: Tensor) -> Tensor:
 
 ATOM_TYPES, BOND_TYPES = 28, 4
 """Number of atom types and of bond types in ZINC; bond type 0 does not occur."""
-NO_LABELS = ("imdb-b", "reddit-b")
-"""Data sets of the TU collection whose nodes have no labels."""
 MAX_PIXEL = 255.0
 """Largest colour or coordinate in the superpixel file."""
 
@@ -420,7 +413,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     IMDB-B, the one-hot node degree. In REDDIT-B, all nodes have the same feature.
     """
     name = info.name
-    required = () if name in NO_LABELS else ("x",)
+    required = () if name in ("imdb-b", "reddit-b") else ("x",)
     fetched = partial(fetch_tu, name)
     file, source = read_or_download(f"tu-{name}.npz", request, fetched, required)
     if file.folds is None and file.store.y is not None:

@@ -30,6 +30,7 @@ from gnnak.datasets.record import DEFAULTS, Dataset, DatasetInfo, check_metric
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import format_stem
+from gnnak.graphs.readers.npz import MASKS
 from gnnak.graphs.readers.rows import (
     BadRow,
     FeatureUse,
@@ -245,7 +246,10 @@ def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
         use = FeatureUse(atoms, bonds, unused_graphs=tuple(rows.columns))
         if rows.columns:
             used.add(molecules.find_smiles(rows.source, own.smiles, list(rows.columns)))
-    return use.without(used)
+    if masks := [name for name in MASKS if name in use.unused_nodes]:
+        told = "%s: the masks %s are ignored; graphs are split, not their nodes."
+        logging.getLogger("gnnak").warning(told, rows.source, ", ".join(masks))
+    return use.without({*used, *masks})
 
 
 def data_name(path: str | None) -> str:

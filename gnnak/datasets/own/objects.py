@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -175,13 +174,8 @@ def graphs_in_list(
         use = replace(use, unused_graphs=tuple(columns))
         return replace(rows, columns=columns, node_columns=per_node, features=use)
     use = _pyg_features(store, [items[row] for row in position], node_attr, edge_attr)
-    if ignored := [name for name in MASKS if name in use.unused_nodes]:
+    if rows.split is not None:
         use = use.without(MASKS)
-        if rows.split is None and not reading.trained:
-            told = (
-                "%s: the masks %s are ignored; graphs are split, and not their nodes."
-            )
-            logging.getLogger("gnnak").warning(told, source, ", ".join(ignored))
     unused = use.unused_nodes + use.unused_edges + use.unused_graphs
     if not unread and store.y is None and "edge_label" in unused:
         unread = f"edge_label has targets of edges, but {LEVELS}"

@@ -319,7 +319,7 @@ def test_masks_of_many_graphs_are_ignored_with_a_warning(caplog):
     assert "train_mask" not in line(graphs)
     (told,) = caplog.messages
     assert told == (
-        "the list of graphs: the masks train_mask are ignored; graphs are split, and "
+        "the list of graphs: the masks train_mask are ignored; graphs are split, "
         "not their nodes."
     )
 
