@@ -336,7 +336,7 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read labelled graphs, and return "test" if only test nodes of one are scored."""
+    """Read labelled graphs; also return "test" if only test nodes are to be scored."""
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)

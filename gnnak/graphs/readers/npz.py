@@ -361,7 +361,7 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write an npz file with the stored edges; unless `directed`, in one direction."""
+    """Write an npz file; unless `directed`, `file` has one direction of each edge."""
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
     for key in (*COUNTS, *VALUES):
