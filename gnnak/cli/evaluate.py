@@ -122,7 +122,6 @@ def evaluate(
 
 
 def _check_paths(paths: Sequence[Path]) -> None:
-    """Raise `OptionError` for more than one model, or more than one file with data."""
     models = sum(path.suffix == ".ckpt" for path in paths)
     if models > 1:
         raise OptionError(

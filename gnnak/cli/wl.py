@@ -142,7 +142,6 @@ def lab(
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
-    """Return a table of results with one section per family of graphs."""
     table = Table("family", kind, title=title)
     for name in ("pairs", "told apart", "rounds", "seconds"):
         table.add_column(name, justify="right")

@@ -120,7 +120,6 @@ def _other_file(told: str, name: str) -> FileFormatError:
 def check_features(
     source: str, key: str, values: Tensor | None, info: DatasetInfo
 ) -> None:
-    """Raise `FileFormatError` if a value is not finite or a category out of range."""
     if values is None or not values.numel():
         return
     low, high = values.aminmax()

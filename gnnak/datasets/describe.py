@@ -252,7 +252,6 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
 
 
 def memory_advice(needed: float, batch_size: int, device: torch.device) -> str | None:
-    """Return advice if a training step needs more bytes than are free, else None."""
     free = free_bytes(device)
     if free is None or needed <= free:
         return None

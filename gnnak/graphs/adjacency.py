@@ -11,16 +11,12 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The sources of each node's incoming edges, in CSR form.
-
-    The neighbours of node `v` are `node[ptr[v]:ptr[v + 1]]`, sorted by node, then by
-    edge.
-    """
+    """The sources of each node's incoming edges: of `v`, `node[ptr[v]:ptr[v + 1]]`."""
 
     ptr: Tensor
     """[n + 1]: row pointer."""
     node: Tensor
-    """[e]: the neighbours of node 0, then those of node 1, and so on."""
+    """[e]: the neighbours of node 0, then those of node 1, ...; each sorted by node."""
     edge: Tensor
     """[e]: the column of `edge_index` for each entry of `node`."""
     key: Tensor

@@ -72,7 +72,6 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def check_simple(base: nx.Graph) -> None:
-    """Raise `GraphError` if a base graph is directed or has parallel edges or loops."""
     if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
         told = "the base graph must be simple and undirected, but it is directed or has"
         raise GraphError(f"{told} parallel edges or self loops; give another nx.Graph.")
@@ -179,8 +178,6 @@ def regular_two_graphs() -> list[Matrix]:
     """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
 
     A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    A two-graph has all graphs that switching (see `switched`) turns into each other. It
-    is regular if its Seidel matrices have only two eigenvalues, here 5 and -5.
     """
     cells = list(product(range(5), repeat=2))
     found = []

@@ -70,7 +70,6 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
 
 
 def sorted_values(values: Tensor) -> Tensor:
-    """Return integers in increasing order."""
     if values.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.sort(values).values
     return torch.from_numpy(np.sort(values.numpy()))

@@ -100,7 +100,7 @@ NEEDS_BOTH = ("roc-auc", "average-precision", "mcc", "kappa")
 
 def make_metric(info: DatasetInfo) -> Metric:
     """Build the metric of a data set; `update(outputs, targets)` adds a batch."""
-    if info.metric == "class-recall" and not (info.own_data or info.one_graph):
+    if info.metric == "class-recall" and info.task == "classification":
         # Also of two classes, the score is the mean of their recalls.
         return MulticlassRecall(info.num_outputs, average="macro", validate_args=False)
     kind = METRICS[info.metric]

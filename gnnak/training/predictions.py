@@ -127,10 +127,11 @@ def predict(
     graphs: Any,
     batch_size: int | None = None,
     embeddings: bool = False,
+    smiles: str | None = None,
     nodes: object = None,
 ) -> Predictions:
     """Predict for all rows of a file or list; several models are averaged."""
-    parts = predict_parts(models, graphs, batch_size, embeddings, nodes=nodes)
+    parts = predict_parts(models, graphs, batch_size, embeddings, smiles, nodes)
     return joined([part.predictions for part in parts])
 
 

@@ -161,6 +161,8 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
             ["tu", "--accelerator", "gpu", "--jobs", "2"],
             "only runs use --accelerator, --jobs;",
         ),
+        (["tu", "--minutes", "0"], "only runs use --minutes;"),
+        (["--runs", "other"], "only runs use --runs;"),
         (["tu", "--results", "none"], "there is no file or folder none; check"),
         (
             ["--summary", "--results", __file__],

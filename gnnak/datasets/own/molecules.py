@@ -71,7 +71,6 @@ FEATURIZERS = {
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the name of the featurizer that computes a data set's features."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.
@@ -141,10 +140,7 @@ def molecule_chunks(
     featurizer: str = "ogb",
     skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield the molecules of a file, or of a folder's files, in chunks of `size` rows.
-
-    `GraphRows.bad` counts rows over all files, `position` from 0 in each chunk.
-    """
+    """Yield molecules in chunks of `size` rows; `bad` counts rows over all files."""
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)
     sizes = [file.stat().st_size for file in files]
@@ -256,7 +252,8 @@ def molecule_table(
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
     """Return the column with SMILES strings; raise `OptionError` if there is none."""
     if wanted is not None:
-        check_known("column", wanted, names, of=f" in {Path(path).name}")
+        more = "; name the column of SMILES strings with --smiles (smiles=...)"
+        check_known("column", wanted, names, more, of=f" in {Path(path).name}")
         return wanted
     lower = {column.lower(): column for column in reversed(names)}
     for name in SMILES_NAMES:

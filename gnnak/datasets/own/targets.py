@@ -36,11 +36,7 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
-    """Derive the task from columns of targets, where None is an unknown value.
-
-    Whole numbers 0, 1, ... are classes if there are only 0 and 1, or if each number
-    occurs at least twice on average.
-    """
+    """Derive the task from columns of targets, where None is an unknown value."""
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
     numbers = [{as_number(text) for text in column} for column in values]
@@ -92,7 +88,6 @@ def check_words(
 def _check_spelling(
     name: str, column: Sequence[str | None], numbers: Sequence[int]
 ) -> None:
-    """Raise `GraphError` if most words are dates, or numbers with units or commas."""
     distinct = {text for text in column if text is not None}
     dates = {text for text in distinct if DATE.fullmatch(text)}
     wrong = dates | {text for text in distinct if MISSPELT.fullmatch(text)}
@@ -111,7 +106,8 @@ def are_like_classes(values: Tensor) -> bool:
     known = values[~values.isnan()]
     distinct = set(known.unique().tolist())
     repeated = 2 <= len(distinct) < known.numel()
-    return repeated and distinct <= {float(n) for n in range(MOST_CLASSES + 1)}
+    known_as_classes = set(range(MOST_CLASSES + 1)), {-1, 0, 1}
+    return repeated and any(distinct <= numbers for numbers in known_as_classes)
 
 
 def as_text(value: Any) -> str | None:
@@ -185,12 +181,7 @@ def encode_targets(
     numbers: Sequence[int] | None = None,
     classes: Sequence[str] = (),
 ) -> Targets:
-    """Convert columns of texts or numbers to targets; if `task` is None, derive it.
-
-    A row is bad if all its targets are unknown (empty, `nan`, ...), if a target is not
-    a number but the task needs numbers, or if `classes` is not empty and lacks its
-    class. `numbers` are row numbers for error messages; None means 1, 2, ...
-    """
+    """Convert columns to targets; `numbers` are the rows' numbers in error messages."""
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
     names = tuple(name for name, _ in columns)
@@ -215,7 +206,6 @@ def encode_targets(
 
 
 def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `OptionError` if some columns have text and others have numbers."""
     columns = dict(zip(names, texts, strict=True))
     others = [name for name in names if not _words(columns[name])]
     for name in names:
@@ -307,7 +297,6 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
-    """Raise `GraphError` for a constant target if more than two values are known."""
     if len(values) > 2:
         told = f"{name} is {values[0]} in all {len(values)} rows"
         raise GraphError(f"{told}, so there is nothing to learn; name another target.")

@@ -154,7 +154,6 @@ HEADERS = {
 
 
 def memory_budget(file_size: int) -> int:
-    """Return how many bytes of memory the arrays of a file of this size may take."""
     return max(SMALLEST_BUDGET, LARGEST_RATIO * file_size)
 
 
