@@ -11,7 +11,7 @@ from typing import Any
 from gnnak.training.config.experiment import CONFIGS, flat, load_experiment, read_yaml
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import LENGTH, RunConfig
-from gnnak.training.records.summary import Measure
+from gnnak.training.records.lookup import Measure
 from gnnak.typing import check_known
 
 

@@ -17,11 +17,12 @@ from gnnak.training.config.options import change
 from gnnak.training.records.lookup import (
     STATISTICS,
     RunRecords,
+    Summary,
     dataset_sizes,
     read_statistics,
+    summarise,
 )
 from gnnak.training.records.results import Record, append_record, environment
-from gnnak.training.records.summary import Summary, summarise
 from gnnak.training.schedule.estimate import Estimator, runs_at_once
 from gnnak.training.schedule.queue import Job
 

@@ -31,7 +31,7 @@ from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
 from gnnak.loading.large_graph import read_seeds
 from gnnak.models.network import Network
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.nodes import seed_loader
+from gnnak.training.data import seed_loader
 from gnnak.typing import check_count
 
 

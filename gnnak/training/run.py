@@ -33,11 +33,10 @@ from gnnak.training.callbacks import (
 )
 from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.run_config import Precision, RunConfig
-from gnnak.training.data import GraphData
+from gnnak.training.data import GraphData, NodeData
 from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.nodes import NodeData
 from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,

@@ -35,12 +35,13 @@ from gnnak.optional import missing_package
 from gnnak.training.evaluation import Evaluation, evaluate_labelled
 from gnnak.training.losses import Scaler
 from gnnak.training.predictions import Predictions, predict
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
-from gnnak.training.records.folder import (
+from gnnak.training.records.checkpoint import (
     CARD,
     CONFIG,
     WEIGHTS,
+    Checkpoint,
     is_folder,
+    load_checkpoint,
     load_folder,
     save_folder,
 )

@@ -18,8 +18,12 @@ from gnnak.report.tables import (
 )
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change, parse_settings
-from gnnak.training.records.lookup import STATISTICS, RunRecords, read_statistics
-from gnnak.training.records.summary import Summary
+from gnnak.training.records.lookup import (
+    STATISTICS,
+    RunRecords,
+    Summary,
+    read_statistics,
+)
 from tests.report.hand_records import run_record, write_records
 from tests.report.small_table import (
     GOOD,

@@ -8,9 +8,9 @@ from gnnak import EgoNets, SubgraphDrop
 from gnnak.graphs import GraphStore
 from gnnak.graphs.adjacency import components
 from gnnak.loading.items import tensors_of
-from gnnak.sampling import cached_plan
+from gnnak.sampling import drop as sampling_drop
 from gnnak.sampling import plan as sampling_plan
-from gnnak.sampling.cached_plan import cache_plans, sample_egonets
+from gnnak.sampling.drop import cache_plans, sample_egonets
 from gnnak.sampling.plan import pair_distances
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.strategies import graphs
@@ -57,7 +57,7 @@ def test_cached_plan_equals_the_plan_of_every_batch(strategy, parts, data):
     store, drop = store_of(parts), SubgraphDrop(strategy, 2)
     cached = cache_subgraphs(store, EgoNets(data.draw(st.integers(0, 2))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cached_plan, "CHUNK", data.draw(st.sampled_from([40, 2**22])))
+        patch.setattr(sampling_drop, "CHUNK", data.draw(st.sampled_from([40, 2**22])))
         plans = cache_plans(cached, drop)
     some = st.lists(st.integers(0, len(parts) - 1), min_size=1, max_size=6)
     positions = torch.tensor(data.draw(some))
@@ -113,7 +113,7 @@ def test_cached_plan_of_two_paths_equals_hand_computed_values():
 @pytest.mark.parametrize("chunk", [1, 2**22])
 def test_cached_plans_have_no_distances_if_one_component_is_large(chunk, monkeypatch):
     monkeypatch.setattr(sampling_plan, "LARGE", 3)
-    monkeypatch.setattr(cached_plan, "CHUNK", chunk)
+    monkeypatch.setattr(sampling_drop, "CHUNK", chunk)
     short = torch.tensor([[0, 1], [1, 2]]), 3
     long = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 5
     store, drop = store_of([short, long, short]), SubgraphDrop("farthest", 1)
