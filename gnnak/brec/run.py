@@ -162,9 +162,7 @@ class Trials:
         return results
 
     def _run_in_parallel(
-        self,
-        pairs: Mapping[Place, Pair],
-        finish: Callable[[Place, TrialResult], None],
+        self, pairs: Mapping[Place, Pair], finish: Callable[[Place, TrialResult], None]
     ) -> None:
         """Train in several processes; if trainings fail, raise an error at the end."""
         tasks = []

@@ -168,11 +168,7 @@ def layers_read(network: Network, config: RunConfig) -> tuple[int, bool]:
 
 
 def seed_loader(
-    graph: GraphBatch,
-    rows: Tensor,
-    network: Network,
-    config: RunConfig,
-    shuffle: bool,
+    graph: GraphBatch, rows: Tensor, network: Network, config: RunConfig, shuffle: bool
 ) -> RootLoader:
     """Return a loader of mini-batches for the nodes `rows` of one graph."""
     train = config.train

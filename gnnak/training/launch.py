@@ -18,11 +18,7 @@ from gnnak.datasets.own import OwnData, load_own
 from gnnak.datasets.own.targets import AS_CLASSES, are_like_classes
 from gnnak.datasets.record import Dataset
 from gnnak.errors import FileFormatError, OptionError, TrainingError, counted
-from gnnak.training.config.experiment import (
-    list_options,
-    other_options,
-    stopped_config,
-)
+from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.processes.locks import is_reserved, reserved
@@ -219,10 +215,7 @@ def run_experiment(
 
 
 def _compare(
-    folds: Sequence[RunConfig],
-    experiment: str,
-    places: Places,
-    console: Console | None,
+    folds: Sequence[RunConfig], experiment: str, places: Places, console: Console | None
 ) -> None:
     """Raise `TrainingError` if all stopped runs have other options than `folds`.
 

@@ -19,12 +19,7 @@ from gnnak.datasets.own.molecules import (
 )
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import (
-    CheckpointError,
-    OptionError,
-    SizeError,
-    counted,
-)
+from gnnak.errors import CheckpointError, OptionError, SizeError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import ragged_ranges
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
