@@ -120,6 +120,8 @@ def _changed(cell: Cell, settings: Mapping[str, Any], shorten: float = 1) -> Cel
 
 STYLE = ("digits", "percent", "suffix")
 TABLES = CONFIGS / "tables"
+read_once = cache(read_yaml)
+_experiment = cache(load_experiment)
 ORDER = (
     "simulation ppgn-sr25 real-world subgraphdrop datasets egonet-size encodings "
     "context-d2c base-depth tu"
@@ -155,7 +157,7 @@ def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
         entry = {"from": entry}
     if "from" not in entry:
         return dict(entry)
-    shared = _shared_columns()[entry["from"]]
+    shared = read_once(TABLES / "_columns.yaml")[entry["from"]]
     settings = {**shared.get("set", {}), **entry.get("set", {})}
     return {**shared, **entry, "set": settings}
 
@@ -186,11 +188,3 @@ def _plan(
         both.get("folds"),
         both.get("measure", "score"),
     )
-
-
-@cache
-def _shared_columns() -> Mapping[str, Any]:
-    return read_yaml(TABLES / "_columns.yaml")
-
-
-_experiment = cache(load_experiment)

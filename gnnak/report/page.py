@@ -32,18 +32,6 @@ from gnnak.training.records.lookup import (
 )
 from gnnak.training.records.results import Record, environment, read_records
 
-TITLE = "gnnak: your runs, and the paper's tables"
-CONTENTS = (
-    ("your-runs", "Your runs"),
-    ("tables", "The paper's tables"),
-    ("curves", "Learning curves"),
-    ("subgraph-drop", "SubgraphDrop"),
-    ("subgraphs", "Rooted subgraphs"),
-    ("extraction", "Extraction speed"),
-    ("cost", "What an epoch costs"),
-    ("versions", "Versions"),
-)
-"""Anchor and title of each section of `page.html`; empty sections are left out."""
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
@@ -79,11 +67,8 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
     extracted = list({record["case"]: record for record in extraction}.values())
     begun = [each for each in tables if any(c.ours for row in each.rows for c in row)]
     others = [each for each in tables if each not in begun]
-    links = [(f"table-{filled.table.name}", filled.table.name) for filled in begun]
     return TEMPLATES.get_template("page.html").render(
-        title=TITLE,
         summary=_summary(tables, own),
-        contents=[*CONTENTS, *links],
         runs_header=HEADER,
         own_tasks=[_shown_task(task) for task in group_tasks(own)],
         paper_runs=len(paper),

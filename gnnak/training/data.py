@@ -76,22 +76,19 @@ class GraphData(LightningDataModule):
             Subgraphs() if inside else self.subgraphs,
             single=inside,
             padded=self.padded and not plain,
-            epochs=Epochs(
-                self._epoch, self.train.epochs, self.train.seed, self._steps_done
-            ),
+            epochs=self._epochs(),
         )
         return self._training
 
-    def _epoch(self) -> int:
-        """Return the epoch of the next batches; `current_epoch` lags after a resume."""
-        assert self.trainer is not None
-        progress: Any = self.trainer.fit_loop.epoch_progress.current
-        return progress.processed
-
-    def _steps_done(self) -> int:
-        assert self.trainer is not None
-        module: Any = self.trainer.lightning_module
-        return module.steps_done
+    def _epochs(self) -> Epochs:
+        trainer: Any = self.trainer
+        return Epochs(
+            # After a resume, `current_epoch` lags behind.
+            lambda: trainer.fit_loop.epoch_progress.current.processed,
+            self.train.epochs,
+            self.train.seed,
+            lambda: trainer.lightning_module.steps_done,
+        )
 
     def teardown(self, *_: Any, stage: str = "") -> None:
         """Stop the prefetching of training batches."""
@@ -256,8 +253,7 @@ class NodeData(GraphData):
         self.graph = self.store.to(self.trainer.strategy.root_device).union()
 
     def train_dataloader(self) -> Any:
-        train, rows = self.train, self.parts.train
-        epochs = Epochs(self._epoch, train.epochs, train.seed, self._steps_done)
+        train, rows, epochs = self.train, self.parts.train, self._epochs()
         most = train.batch_size or rows.numel()
         if most >= rows.numel() and not train.num_neighbors:
             return WholeGraph(self.graph, rows, epochs)

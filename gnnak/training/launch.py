@@ -217,10 +217,7 @@ def run_experiment(
 def _compare(
     folds: Sequence[RunConfig], experiment: str, places: Places, console: Console | None
 ) -> None:
-    """Raise `TrainingError` if all stopped runs have other options than `folds`.
-
-    If one differs only in seed or fold, or there is none, a message is printed instead.
-    """
+    """Raise an error if all stopped runs have other options; else say what begins."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)

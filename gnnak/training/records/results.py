@@ -124,11 +124,7 @@ def six_digits(value: float) -> float:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append a record as one line of JSON, unless its `key` is already in the file.
-
-    The line is written at once, so that parallel runs do not mix lines. It begins with
-    a line break if a killed process left the last line without one.
-    """
+    """Append a record as one line of JSON, unless its `key` is already in the file."""
     line = to_line(record)
     make_folder(path.parent)
     try:
@@ -137,6 +133,7 @@ def append_record(path: Path, record: Record) -> None:
             content = file.readall()
             if "key" in record and _has_key(content, record["key"]):
                 return
+            # A killed process may have left the last line without a line break.
             is_whole = not content or content.endswith(b"\n")
             _write_whole(file, line if is_whole else b"\n" + line)
             os.fsync(file.fileno())

@@ -29,7 +29,6 @@ from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import Stopped
 from gnnak.training.processes.workers import follow_main, how_ended, main_of_workers
-from gnnak.training.records.results import environment
 from gnnak.training.schedule.queue import Job, Queue, Task, Work
 
 PROGRAM = "nvidia-cuda-mps-control"
@@ -80,15 +79,6 @@ def _call(command: list[str], text: str = "") -> bool:
 
 
 @dataclass(frozen=True)
-class Ready:
-    """The message that a worker sends when it has started."""
-
-    device: str
-    megabytes: float | None
-    """Memory of the GPU that is free when the worker starts; None on a CPU."""
-
-
-@dataclass(frozen=True)
 class Ended:
     """The message that a worker sends when a run has ended."""
 
@@ -128,13 +118,19 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Main loop of a worker: do the jobs from `connection` until None arrives."""
+    """Main loop of a worker: do the jobs from `connection` until None arrives.
+
+    The first message is the free memory of the GPU in MB; None if there is no GPU.
+    """
     follow_main()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the pool stops runs
     torch.set_num_threads(threads)
-    _print_to(log)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     try:
-        connection.send(_ready())
+        gpu = torch.cuda.is_available()
+        connection.send(torch.cuda.mem_get_info()[0] / 1e6 if gpu else None)
         while (job := connection.recv()) is not None:
             connection.send(_outcome(train, job))
             gc.collect()
@@ -155,20 +151,6 @@ def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
         text = lines[-1] if lines else type(error).__name__
         oom = isinstance(error, torch.OutOfMemoryError)
         return Ended(lines[0] if oom else text, failed=True, out_of_memory=oom)
-
-
-def _ready() -> Ready:
-    if not torch.cuda.is_available():
-        return Ready(environment()["device"], None)
-    free, _ = torch.cuda.mem_get_info()
-    return Ready(environment("cuda")["device"], free / 1e6)
-
-
-def _print_to(log: Path) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
 
 
 TRIES = 2
@@ -245,11 +227,8 @@ class Pool:
         self._count = workers
         self._workers: list[_Worker] = []
 
+    @main_of_workers()
     def run(self) -> Result:
-        with main_of_workers():
-            return self._run()
-
-    def _run(self) -> Result:
         try:
             self._workers = [self._start(f"{i + 1}") for i in range(self._count)]
             while time.monotonic() < self.end:
@@ -299,16 +278,15 @@ class Pool:
             except (EOFError, OSError):
                 self._workers[place] = self._replace(worker)
                 continue
-            if isinstance(message, Ready):
-                self._admit(worker, message)
-            else:
+            if isinstance(message, Ended):
                 self._finish(worker, message)
+            else:
+                self._admit(worker, message)
 
-    def _admit(self, worker: _Worker, message: Ready) -> None:
+    def _admit(self, worker: _Worker, free: float | None) -> None:
         worker.is_ready = True
-        if message.megabytes is not None and self.queue.megabytes is None:
-            for_workers = CONTEXT_MB * self._count
-            self.queue.megabytes = SHARE * message.megabytes - for_workers
+        if free is not None and self.queue.megabytes is None:
+            self.queue.megabytes = SHARE * free - CONTEXT_MB * self._count
 
     def _finish(self, worker: _Worker, outcome: Ended) -> None:
         task, worker.task = worker.task, None

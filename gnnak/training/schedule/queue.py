@@ -77,8 +77,9 @@ class Queue:
     def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:
         """Remove and return the task that starts next; None if none may start now."""
         needed = sum(task.seconds for task in self.waiting if task.is_known)
-        hurry = not self.long and needed > seconds * self.workers
-        order = sorted(self.waiting, key=_shortest_first) if hurry else self.waiting
+        order = self.waiting
+        if not self.long and needed > seconds * self.workers:
+            order = sorted(order, key=lambda t: (t.alone, t.is_known, t.seconds))
         for task in order:
             in_time = self.long or not task.is_known or task.seconds <= seconds
             if in_time and self._has_room(task, running):
@@ -100,7 +101,3 @@ def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
     lengths = [task.seconds for task in tasks]
     longest = max(lengths, default=0.0)
     return None if math.isinf(longest) else max(sum(lengths) / workers, longest)
-
-
-def _shortest_first(task: Task) -> tuple[bool, bool, float]:
-    return task.alone, task.is_known, task.seconds
