@@ -22,8 +22,15 @@ from gnnak.brec.trial import (
 from gnnak.errors import TrainingError, counted
 from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, read_records
-from gnnak.training.schedule.pool import Ended, Pool, Watcher, multi_process_service
-from gnnak.training.schedule.queue import Queue, Task, Work
+from gnnak.training.schedule.pool import (
+    Ended,
+    Pool,
+    Queue,
+    Task,
+    Watcher,
+    Work,
+    multi_process_service,
+)
 
 Place = tuple[int, str, int]
 """Identifies a training: seed, group, and index of the pair in the group."""

@@ -7,8 +7,7 @@ import torch
 from gnnak.errors import TrainingError
 from gnnak.training.processes import workers
 from gnnak.training.schedule import pool as pools
-from gnnak.training.schedule.pool import Pool
-from gnnak.training.schedule.queue import Queue
+from gnnak.training.schedule.pool import Pool, Queue
 from tests.training.schedule.light_jobs import Light, Lines, light_task
 
 pytestmark = pytest.mark.slow
