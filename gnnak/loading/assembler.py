@@ -316,8 +316,7 @@ class EpochWindows:
             for batches in windows:
                 first += len(batches)
                 if first == count and more:
-                    self.close()
-                    self._prefetched = epoch + 1, self._start(epoch + 1)
+                    self._prefetch(epoch + 1)
                 yield batches
         finally:
             windows.close()
@@ -326,6 +325,10 @@ class EpochWindows:
         if self._prefetched is not None:
             windows, self._prefetched = self._prefetched[1], None
             windows.close()
+
+    def _prefetch(self, epoch: int) -> None:
+        self.close()
+        self._prefetched = epoch, self._start(epoch)
 
     def _take(self, epoch: int) -> Windows:
         """Return the windows of an epoch: those being prefetched, or else new ones."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch
 from gnnak.graphs.real import BATCH_AXES, RealCounts
 from gnnak.loading.items import Item, Shape
-from gnnak.loading.padding import Field, pack, pad_rows, split_fields
+from gnnak.loading.padding import Field, pack, pad_rows
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.groups import Groups
@@ -163,8 +163,8 @@ class _Splitter:
         self.sizes = {axis: window.counts(axis)[first_batch:] for axis in starts}
         self.shapes = [None] * len(self.sizes["graphs"])
         self.real = [None] * len(self.shapes)
-        parts = (split_fields(fields, starts) for fields in _fields(window, groups))
-        self.numbers = _merged(parts)
+        joints = pack(_fields(window, groups), starts, self.sizes)
+        self.numbers = _merged(joint.fields() for joint in joints)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
         """Split a tensor without indices into batches; padding rows get `padding`."""
