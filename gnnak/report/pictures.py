@@ -253,7 +253,11 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
     """Plot time per graph and memory over `what`, such as "hops"; return an `<svg>`."""
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
-        lines.setdefault(_growth_label(record), {})[record["value"]] = record
+        config = record["config"]
+        data = "4-regular" if what == "nodes" else config["data"]["name"]
+        path = "" if record["fast"] else ", plain"
+        label = f"{data}, {config['model']['name']}, {record['device']}{path}"
+        lines.setdefault(label, {})[record["value"]] = record
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2)
     names: dict[str, Callable[[Record], float]] = {
@@ -278,13 +282,6 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
         axes.set(xlabel=what, title=name)
     panels[0].legend(fontsize=8)
     return inline_svg(figure, f"How time and memory of training grow with {what}")
-
-
-def _growth_label(record: Record) -> str:
-    config = record["config"]
-    data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
-    path = "" if record["fast"] else ", plain"
-    return f"{data}, {config['model']['name']}, {record['device']}{path}"
 
 
 @rc_context(STYLE)

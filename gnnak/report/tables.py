@@ -14,10 +14,8 @@ from gnnak.errors import OptionError
 from gnnak.report.cells import (
     TABLES,
     Cell,
-    Fact,
     PaperTable,
     Plan,
-    Style,
     read_once,
 )
 from gnnak.training.config.options import change
@@ -31,7 +29,7 @@ from gnnak.training.records.lookup import (
 )
 from gnnak.training.records.results import Record, append_record, environment
 from gnnak.training.schedule.estimate import Estimator, runs_at_once
-from gnnak.training.schedule.queue import Job
+from gnnak.training.schedule.pool import Job
 
 Verdict = Literal["better", "within", "worse", "oom"]
 """How our number compares with the paper's, see `compare`."""
@@ -311,8 +309,9 @@ def _fill(
 ) -> Filled:
     """Add our number to a cell; add its footnote to `marks` (text to letter)."""
     if cell.fact is not None and cell.fact.dataset in statistics:
-        record = statistics[cell.fact.dataset]
-        return Filled(cell, statistic(cell.fact, cell.style, record))
+        value = statistics[cell.fact.dataset][cell.fact.statistic]
+        shown = cell.style.number(value) if isinstance(value, float) else str(value)
+        return Filled(cell, shown)
     plan = cell.plan
     if plan is None:
         return Filled(cell)
@@ -352,9 +351,10 @@ def pending_runs(
     """Return the runs of a table without a record of the planned epochs or more."""
     runs = []
     for cell in table.cells():
-        plan, config = cell.plan, cell.config
+        plan = cell.plan
         if plan is None or not has_one_of(cell.title, only):
             continue
+        config = plan.config
         longer = records.any_length(config, least=config.train.epochs + 1)
         done = {(r["seed"], r.get("fold")) for r in [*records.exact(config), *longer]}
         every = [None] if plan.folds is None else range(plan.folds)
@@ -420,9 +420,3 @@ def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
-
-
-def statistic(fact: Fact, style: Style, record: Record) -> str:
-    """Format one statistic of a data set for a table cell."""
-    value = record[fact.statistic]
-    return style.number(value) if isinstance(value, float) else str(value)

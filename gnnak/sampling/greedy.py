@@ -221,10 +221,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random subgraph, and then always that with the most least-covered nodes.
-
-    These are the nodes in the fewest sampled subgraphs so far. Returns a mask, [s].
-    """
+    """Sample a random subgraph, then always that with the most least-covered nodes."""
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)

@@ -210,14 +210,13 @@ class WholeGraph:
 
     def __init__(self, graph: GraphBatch, rows: Tensor, epochs: Epochs | None) -> None:
         self.item = Item(graph, rows=rows.to(graph.device))
-        self.epochs = epochs
+        self.epochs = epochs or Epochs()
 
     def __len__(self) -> int:
         return 1
 
     def __iter__(self) -> Iterator[Item | None]:
-        done = 0 if self.epochs is None else self.epochs.done()
-        yield None if done else self.item
+        yield None if self.epochs.done() else self.item
 
 
 class Seeds:
@@ -229,15 +228,14 @@ class Seeds:
         epochs: Epochs | None,
         timed: Callable[[], AbstractContextManager] = nullcontext,
     ) -> None:
-        self.loader, self.epochs, self.timed = loader, epochs, timed
+        self.loader, self.epochs, self.timed = loader, epochs or Epochs(), timed
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Item | None]:
-        epochs = self.epochs or Epochs(lambda: 0, 1)
-        self.loader.set_epoch(epochs.now())
-        done, batches = epochs.done(), iter(self.loader)
+        self.loader.set_epoch(self.epochs.now())
+        done, batches = self.epochs.done(), iter(self.loader)
         for number in range(len(self)):
             with self.timed():
                 batch = next(batches)

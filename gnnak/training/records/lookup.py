@@ -166,7 +166,9 @@ def summarise(
     chosen = [latest[run] for run in runs]
     every = _values(chosen, measure)
     values = [value for value in every if value is not None]
-    trained, expected = min(r["epochs"] for r in chosen), _expected(chosen, epochs)
+    trained, expected = min(r["epochs"] for r in chosen), epochs
+    if any(r["config"]["train"].get("early_stop") is not None for r in chosen):
+        expected = None
     sources = sorted({str(record.get("source")) for record in chosen})
     notes = []
     if lost := len(every) - len(values):
@@ -205,12 +207,6 @@ def _values(records: Sequence[Record], measure: Measure) -> list[float | None]:
     curves = [record["curves"]["validation"] for record in records]
     best = best_mean_epoch(curves, first["lower_is_better"])
     return [curve[best] for curve in curves]
-
-
-def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
-    """Return the expected number of epochs; None if a run may stop early."""
-    stops = [record["config"]["train"].get("early_stop") for record in records]
-    return epochs if set(stops) == {None} else None
 
 
 def _missing_runs(

@@ -70,21 +70,17 @@ def _checked(content: Any, line: bytes = b"") -> Record:
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
     if told is None:
-        return _without_damaged_key(content)
+        # The key of the checksum, the first one, may be damaged: remove it then.
+        first = next(iter(content), "")
+        others = {key: value for key, value in content.items() if key != first}
+        expected = _checksum(_plain_text(others).encode()).decode()
+        return others if content.get(first) == expected else content
     begin = len(BEGIN) + DIGITS + len(b'", ')
     if told == _checksum(b"{" + line.strip()[begin:]).decode():
         return content
     if told != _checksum(_plain_text(content).encode()).decode():
         raise ValueError("has a wrong checksum, so a value in it has changed")
     return content
-
-
-def _without_damaged_key(content: Record) -> Record:
-    """Remove the first entry if its value is the checksum; its key is damaged."""
-    first = next(iter(content), "")
-    others = {key: value for key, value in content.items() if key != first}
-    expected = _checksum(_plain_text(others).encode()).decode()
-    return others if content.get(first) == expected else content
 
 
 def _plain_text(record: Record) -> str:
