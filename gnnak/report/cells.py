@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import ceil
 from typing import Any
@@ -114,7 +114,6 @@ def _changed(cell: Cell, settings: Mapping[str, Any], shorten: float = 1) -> Cel
     return replace(cell, plan=replace(cell.plan, config=config))
 
 
-STYLE = ("digits", "percent", "suffix")
 TABLES = CONFIGS / "tables"
 read_once = cache(read_yaml)
 _experiment = cache(load_experiment)
@@ -160,7 +159,7 @@ def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -> Cell:
     both = {**column, **row}
-    style = Style(**{key: both[key] for key in STYLE if key in both})
+    style = Style(**{f.name: both[f.name] for f in fields(Style) if f.name in both})
     plan = fact = None
     if "dataset" in both:
         fact = Fact(both["dataset"], both["statistic"])

@@ -26,7 +26,6 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.records.lookup import (
     RunRecords,
-    Summary,
     read_statistics,
     summarise,
 )
@@ -125,7 +124,7 @@ def _summary(tables: list[FilledTable], own: list[Record]) -> str:
 
 def _shown_task(task: Task) -> dict[str, Any]:
     better = "lower is better" if task.lower_is_better else "higher is better"
-    source = task.settings[0].newest.get("source")
+    source = task.settings[0].records[-1].get("source")
     origin = f" Graphs from {source}." if source else ""
     runs, settings = counted(task.runs, "run"), counted(len(task.settings), "setting")
     note = f"Metric {task.metric} ({better}); {runs}, {settings}.{origin}"
@@ -138,7 +137,7 @@ def _shown_task(task: Task) -> dict[str, Any]:
 
 def _task_figures(task: Task) -> list[Figure]:
     shown = task.settings[:MOST]
-    runs = {setting.name: setting.newest for setting in shown}
+    runs = {setting.name: setting.records[-1] for setting in shown}
     left = len(task.settings) - len(shown)
     more = f" {counted(left, 'more setting')} left out." if left else ""
     figures = _curves_figure(runs, task.title, f"newest run of a setting.{more}")
@@ -312,10 +311,6 @@ class Setting:
     """The newest record of each seed and fold, oldest first."""
 
     @property
-    def test(self) -> Summary:
-        return summarise(self.records)
-
-    @property
     def validation(self) -> float | None:
         scores = [record["scores"]["validation"] for record in self.records]
         known = [score for score in scores if score is not None]
@@ -330,12 +325,9 @@ class Setting:
         return max(record["peak_memory_mb"]["train"] for record in self.records)
 
     @property
-    def newest(self) -> Record:
-        return self.records[-1]
-
-    @property
     def texts(self) -> tuple[str, ...]:
-        test, validation, newest = self.test, self.validation, self.newest
+        test, validation = summarise(self.records), self.validation
+        newest = self.records[-1]
         spread = "" if test.deviation is None else f" ± {test.deviation:.2g}"
         tested = any("test" in record["scores"] for record in self.records)
         unknown = "undefined" if tested else ""

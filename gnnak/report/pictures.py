@@ -195,13 +195,9 @@ def settings_figure(
     figure = Figure(figsize=(7.2, 1.1 + 0.28 * len(names)), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     places = range(len(names))
-    for axes, values, label, colour in zip(
-        panels,
-        (seconds, megabytes),
-        ("seconds an epoch", "peak memory, MB"),
-        COLOURS,
-        strict=False,
-    ):
+    costs = {"seconds an epoch": seconds, "peak memory, MB": megabytes}
+    panels_and_costs = zip(panels, costs.items(), COLOURS, strict=False)
+    for axes, (label, values), colour in panels_and_costs:
         axes.barh(places, values, height=0.6, color=colour)
         axes.set(xlabel=label)
         axes.locator_params(axis="x", nbins=4)
@@ -216,9 +212,8 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, what, name in zip(
-        panels, ("step_seconds", "step_mb"), ("time", "memory"), strict=True
-    ):
+    costs = {"step_seconds": "time", "step_mb": "memory"}
+    for axes, (what, name) in zip(panels, costs.items(), strict=True):
         for place, strategy in enumerate(strategies):
             _ratio_line(axes, records, strategy, what, COLOURS[place])
         axes.axhline(1.0, color=COLOURS[-1], lw=1, ls="--")

@@ -254,10 +254,9 @@ def fill_tables(
     tables: Iterable[PaperTable],
     records: RunRecords,
     statistics: Mapping[str, Record] | None = None,
-    device: str | None = None,
 ) -> list[FilledTable]:
-    """Add our numbers to tables; estimate the time of missing runs on `device`."""
-    known, on = statistics or {}, device or records.usual_device
+    """Add our numbers to tables; estimate the time of missing runs on our device."""
+    known, on = statistics or {}, records.usual_device
 
     @cache
     def estimator() -> Estimator:

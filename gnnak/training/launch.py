@@ -168,9 +168,8 @@ def run_experiment(
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
-    unfinished runs continue, and recorded runs are skipped; if `compare` is True and
-    all unfinished runs have other options, `TrainingError` is raised. Every process
-    returns all records.
+    unfinished runs continue, and recorded runs are skipped; with `compare`, `_compare`
+    checks their options. Every process returns all records.
     """
     places = places or Places()
     for config in configs:

@@ -13,6 +13,7 @@ from gnnak.sampling import plan as sampling_plan
 from gnnak.sampling.drop import cache_plans, sample_egonets
 from gnnak.sampling.plan import pair_distances
 from gnnak.subgraphs.cached import cache_subgraphs
+from gnnak.subgraphs.groups import group
 from tests.strategies import graphs
 
 STRATEGIES = ["random", "farthest", "min-set-cover"]
@@ -143,13 +144,18 @@ def test_sample_egonets_equals_sampling_from_whole_egonets(strategy, graph):
     assert (found.num_nodes, found.num_edges) == (wanted.num_nodes, wanted.num_edges)
 
 
+def grouped(edge_index, num_nodes):
+    component, count = components(edge_index, num_nodes)
+    return component, group(component, count)
+
+
 @settings(max_examples=150, deadline=None)
 @given(graph=graphs(max_nodes=10))
 def test_pair_distances_equal_networkx(graph):
     edge_index, num_nodes = graph
     built = nx.Graph(edge_index.t().tolist())
     built.add_nodes_from(range(num_nodes))
-    distances = pair_distances(edge_index, *components(edge_index, num_nodes))
+    distances = pair_distances(edge_index, *grouped(edge_index, num_nodes))
     for node, lengths in nx.all_pairs_shortest_path_length(built):
         others = torch.tensor(sorted(lengths))
         told = distances.between(torch.full_like(others, node), others)
@@ -160,7 +166,7 @@ def test_pair_distances_equal_networkx(graph):
 @given(graph=graphs(max_nodes=10))
 def test_pair_distances_do_not_depend_on_the_chunks_of_the_search(graph):
     edge_index, num_nodes = graph
-    parts = components(edge_index, num_nodes)
+    parts = grouped(edge_index, num_nodes)
     at_once = pair_distances(edge_index, *parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampling_plan, "CHUNK", 2)

@@ -195,10 +195,6 @@ class KernelTimes(Callback):
         """The times of all kernels, longest first; empty before profiling."""
         self._profile: Any = None
 
-    @property
-    def microseconds(self) -> float:
-        return sum(kernel.microseconds for kernel in self.kernels)
-
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Start the profiler before any capture; else it misses captured kernels."""
         with prefetching_paused(), profile(acc_events=True):
@@ -259,9 +255,10 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
+    microseconds = sum(kernel.microseconds for kernel in found.kernels)
     return {
-        "share": found.microseconds / 1e6 / step_seconds,
-        "microseconds": found.microseconds,
+        "share": microseconds / 1e6 / step_seconds,
+        "microseconds": microseconds,
         "calls": sum(kernel.calls for kernel in found.kernels),
         "top": [vars(kernel) for kernel in found.kernels[:TOP]],
     }

@@ -157,7 +157,6 @@ def summarise(
     Scores are test scores of the best validation epoch; undefined scores are ignored.
     Folds of the protocol `published` have no test graphs: as in the GIN paper, their
     scores are validation scores at the epoch where the mean curve of all runs is best.
-    The `note` says which of the expected `seeds`, `folds` and `epochs` are missing.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")
