@@ -18,7 +18,7 @@ def every_cell() -> dict[str, RunConfig]:
     found = {}
     for table in table_names():
         for cell in load_table(table).cells():
-            config = change(cell.plan.config, {"data.target": None})
+            config = change(cell.config, {"data.target": None})
             found.setdefault(config.hash(), (f"{table}: {cell.title}", config))
     return dict(found.values())
 

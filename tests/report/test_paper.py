@@ -86,7 +86,7 @@ def test_gnn_ak_keeps_its_own_encodings_where_the_others_have_chosen_ones():
 
 def test_ppgn_has_a_quarter_of_the_rate_only_where_its_states_would_overflow():
     cells = (cell for line in load_table("simulation").rows for cell in line)
-    rates = {cell.title: cell.plan.config.train.learning_rate for cell in cells}
+    rates = {cell.title: cell.config.train.learning_rate for cell in cells}
     lower = {title for title, rate in rates.items() if rate == 0.00025}
     assert lower == {
         "PPGN / Connected, true label (log10 MSE)",
@@ -124,7 +124,7 @@ def test_rows_with_subgraph_drop_sample_as_published():
 
 def test_base_depth_keeps_six_layers_in_all():
     for cell in load_table("base-depth").cells():
-        model = cell.plan.config.model
+        model = cell.config.model
         assert model.num_layers * model.base_layers == 6
 
 
@@ -135,7 +135,7 @@ def test_load_table_names_the_nearest():
 
 def test_changed_changes_the_runs_and_not_what_the_paper_asks_for():
     cell = next(load_table("tu").changed({"train.epochs": 2}).cells())
-    assert (cell.plan.config.train.epochs, cell.plan.epochs) == (2, 100)
+    assert (cell.config.train.epochs, cell.plan.epochs) == (2, 100)
 
 
 def test_shortened_divides_the_epochs_and_those_between_changes_of_the_rate():
@@ -158,9 +158,11 @@ def test_changed_notes_what_is_not_the_papers():
 
 
 def test_networks_of_gnn_ak_share_subgraphs_and_base_gnns_have_none():
-    cells = [cell for name in table_names() for cell in load_table(name).cells()]
-    configs = [change(cell.plan.config, {"model.channels": 8}) for cell in cells]
-    models = {config.model.name: config.model for config in configs}
+    models = {
+        cell.config.model.name: change(cell.config, {"model.channels": 8}).model
+        for name in table_names()
+        for cell in load_table(name).cells()
+    }
     for name, model in models.items():
         net = build_model(name, Categorical((3,)), Categorical((2,)), 1, model)
         assert (net.shared is None) == (name in ("gin", "gcn", "pna*", "ppgn"))
