@@ -72,6 +72,11 @@ class Cell:
     def title(self) -> str:
         return f"{self.row} / {self.column}"
 
+    @property
+    def config(self) -> RunConfig:
+        assert self.plan is not None
+        return self.plan.config
+
 
 @dataclass(frozen=True)
 class PaperTable:
@@ -89,8 +94,8 @@ class PaperTable:
         """Yield the cells that show results of runs, but only one per config."""
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
-            if cell.plan is not None and cell.plan.config not in seen:
-                seen.add(cell.plan.config)
+            if cell.plan is not None and cell.config not in seen:
+                seen.add(cell.config)
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
@@ -107,10 +112,9 @@ class PaperTable:
 def _changed(cell: Cell, settings: Mapping[str, Any], shorten: float = 1) -> Cell:
     if cell.plan is None:
         return cell
-    config = cell.plan.config
-    options = flat(config.to_dict())
+    options = flat(cell.config.to_dict())
     lengths = {key: max(ceil(options[key] / shorten), 1) for key in LENGTH}
-    config = change(config, lengths | dict(settings))
+    config = change(cell.config, lengths | dict(settings))
     return replace(cell, plan=replace(cell.plan, config=config))
 
 

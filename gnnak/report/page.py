@@ -24,11 +24,7 @@ from gnnak.training.config.experiment import (
 )
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
-from gnnak.training.records.lookup import (
-    RunRecords,
-    read_statistics,
-    summarise,
-)
+from gnnak.training.records.lookup import RunRecords, read_statistics, summarise
 from gnnak.training.records.results import Record, environment, read_records
 
 MOST = len(pictures.COLOURS)

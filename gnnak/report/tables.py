@@ -11,13 +11,7 @@ from typing import Any, Literal
 
 from gnnak.datasets import describe_dataset, find_entry, load_dataset
 from gnnak.errors import OptionError
-from gnnak.report.cells import (
-    TABLES,
-    Cell,
-    PaperTable,
-    Plan,
-    read_once,
-)
+from gnnak.report.cells import TABLES, Cell, PaperTable, Plan, read_once
 from gnnak.training.config.options import change
 from gnnak.training.records.lookup import (
     STATISTICS,
