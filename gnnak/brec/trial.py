@@ -313,14 +313,9 @@ def _batches(
 ) -> list[Item]:
     whole = collate(graphs).to(device)
     subgraphs = None
-    if network.shared is not None and network.drop is None:
-        subgraphs = extract(
-            network.shared.extractor,
-            whole.edge_index,
-            whole.num_nodes,
-            None,
-            whole.batch,
-        )
+    if network.extractor is not None and network.drop is None:
+        edge_index, num_nodes, batch = whole.edge_index, whole.num_nodes, whole.batch
+        subgraphs = extract(network.extractor, edge_index, num_nodes, None, batch)
     starts = range(0, len(graphs), BATCH_SIZE)
     sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
     window = make_window(whole, subgraphs, sizes)

@@ -173,8 +173,7 @@ def wl_brec(
     --test; 2-fwl is as powerful as 3-wl.
     """
     with stoppable_at_once():
-        from gnnak.brec.ceiling import run_brec
-        from gnnak.brec.records import wl_record
+        from gnnak.brec.records import run_brec, wl_record
         from gnnak.training.records.results import append_record, check_appendable
 
     contenders = choose_contenders(test or [], given(**vars(chosen)))
@@ -200,7 +199,7 @@ def wl_brec(
 def choose_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list[Contender]:
-    from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
+    from gnnak.brec.records import BREC_CONTENDERS, COSTLY
 
     tests = tests or [test for test in WL_TESTS if test not in COSTLY]
     found = find_contenders(tests, options)

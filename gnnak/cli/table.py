@@ -42,7 +42,7 @@ from gnnak.typing import check_choice
 if TYPE_CHECKING:
     from gnnak.report.cells import PaperTable
     from gnnak.report.tables import FilledTable
-    from gnnak.training.schedule.queue import Job
+    from gnnak.training.schedule.pool import Job
     from gnnak.training.schedule.schedule import Schedule
 
 EXAMPLES = examples(

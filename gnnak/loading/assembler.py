@@ -16,13 +16,13 @@ from gnnak.loading.order import BatchOrder, epoch_seed
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.windows import make_window, split
-from gnnak.sampling.cached_plan import (
+from gnnak.sampling.drop import (
     CachedPlans,
+    SubgraphDrop,
     cache_plans,
     can_sample_first,
     sample_egonets,
 )
-from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.encodings import WithEncodings
 from gnnak.subgraphs.extractors import Extractor, extract

@@ -311,7 +311,7 @@ class Loader:
         source = subgraphs or Subgraphs()
         assembler = Assembler(FieldStore(store), source, size, padder, single)
         self.batches, self.timed = sampler, timed
-        self.epochs = epochs or Epochs(lambda: 0, 1)
+        self.epochs = epochs or Epochs()
         self._windows = EpochWindows(assembler, sampler, self.epochs.seed)
 
     def __len__(self) -> int:

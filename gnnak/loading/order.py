@@ -202,9 +202,9 @@ class BatchSampler(BatchOrder):
 class Epochs:
     """Tells a loader which epoch is running, and how many epochs the run has."""
 
-    now: Callable[[], int]
+    now: Callable[[], int] = int
     """Returns the number of the current epoch, from 0."""
-    count: int
+    count: int = 1
     seed: int = 0
     """Random seed of the run, on which random subgraphs depend."""
     done: Callable[[], int] = int

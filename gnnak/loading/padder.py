@@ -124,22 +124,17 @@ class Shapes:
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
         """Grow the largest shape so that hardly any later batch will exceed it."""
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
-        most = {
-            axis: _upper_bound(rows, self.most[axis]) for axis, rows in counts.items()
-        }
+        if len(counts["graphs"]) <= FEW_BATCHES:
+            most = {axis: math.ceil(self.most[axis] * SLACK) for axis in counts}
+        else:
+            bound = {a: _mean_plus(LARGEST_STDS, rows) for a, rows in counts.items()}
+            most = {axis: max(self.most[axis], bound[axis]) for axis in counts}
         if old is not None and old.fits(most | graphs):
             return
         if old is not None:
             most = {axis: max(most[axis], getattr(old, axis) - 1) for axis in most}
         self.largest = choose_shape(most | graphs, self.distinct)
         self._only_largest = ENOUGH_BATCHES
-
-
-def _upper_bound(rows: list[int], most: int) -> int:
-    """Estimate, from the sizes of some batches, an upper bound for later batches."""
-    if len(rows) <= FEW_BATCHES:
-        return math.ceil(most * SLACK)
-    return max(most, _mean_plus(LARGEST_STDS, rows))
 
 
 def _mean_plus(stds: float, rows: list[int]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import ceil
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from gnnak.training.config.experiment import CONFIGS, flat, load_experiment, read_yaml
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import LENGTH, RunConfig
-from gnnak.training.records.summary import Measure
+from gnnak.training.records.lookup import Measure
 from gnnak.typing import check_known
 
 
@@ -118,8 +118,9 @@ def _changed(cell: Cell, settings: Mapping[str, Any], shorten: float = 1) -> Cel
     return replace(cell, plan=replace(cell.plan, config=config))
 
 
-STYLE = ("digits", "percent", "suffix")
 TABLES = CONFIGS / "tables"
+read_once = cache(read_yaml)
+_experiment = cache(load_experiment)
 ORDER = (
     "simulation ppgn-sr25 real-world subgraphdrop datasets egonet-size encodings "
     "context-d2c base-depth tu"
@@ -155,14 +156,14 @@ def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
         entry = {"from": entry}
     if "from" not in entry:
         return dict(entry)
-    shared = _shared_columns()[entry["from"]]
+    shared = read_once(TABLES / "_columns.yaml")[entry["from"]]
     settings = {**shared.get("set", {}), **entry.get("set", {})}
     return {**shared, **entry, "set": settings}
 
 
 def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -> Cell:
     both = {**column, **row}
-    style = Style(**{key: both[key] for key in STYLE if key in both})
+    style = Style(**{f.name: both[f.name] for f in fields(Style) if f.name in both})
     plan = fact = None
     if "dataset" in both:
         fact = Fact(both["dataset"], both["statistic"])
@@ -186,11 +187,3 @@ def _plan(
         both.get("folds"),
         both.get("measure", "score"),
     )
-
-
-@cache
-def _shared_columns() -> Mapping[str, Any]:
-    return read_yaml(TABLES / "_columns.yaml")
-
-
-_experiment = cache(load_experiment)

@@ -195,13 +195,9 @@ def settings_figure(
     figure = Figure(figsize=(7.2, 1.1 + 0.28 * len(names)), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     places = range(len(names))
-    for axes, values, label, colour in zip(
-        panels,
-        (seconds, megabytes),
-        ("seconds an epoch", "peak memory, MB"),
-        COLOURS,
-        strict=False,
-    ):
+    costs = {"seconds an epoch": seconds, "peak memory, MB": megabytes}
+    panels_and_costs = zip(panels, costs.items(), COLOURS, strict=False)
+    for axes, (label, values), colour in panels_and_costs:
         axes.barh(places, values, height=0.6, color=colour)
         axes.set(xlabel=label)
         axes.locator_params(axis="x", nbins=4)
@@ -216,9 +212,8 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, what, name in zip(
-        panels, ("step_seconds", "step_mb"), ("time", "memory"), strict=True
-    ):
+    costs = {"step_seconds": "time", "step_mb": "memory"}
+    for axes, (what, name) in zip(panels, costs.items(), strict=True):
         for place, strategy in enumerate(strategies):
             _ratio_line(axes, records, strategy, what, COLOURS[place])
         axes.axhline(1.0, color=COLOURS[-1], lw=1, ls="--")
@@ -253,7 +248,11 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
     """Plot time per graph and memory over `what`, such as "hops"; return an `<svg>`."""
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
-        lines.setdefault(_growth_label(record), {})[record["value"]] = record
+        config = record["config"]
+        data = "4-regular" if what == "nodes" else config["data"]["name"]
+        path = "" if record["fast"] else ", plain"
+        label = f"{data}, {config['model']['name']}, {record['device']}{path}"
+        lines.setdefault(label, {})[record["value"]] = record
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2)
     names: dict[str, Callable[[Record], float]] = {
@@ -278,13 +277,6 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
         axes.set(xlabel=what, title=name)
     panels[0].legend(fontsize=8)
     return inline_svg(figure, f"How time and memory of training grow with {what}")
-
-
-def _growth_label(record: Record) -> str:
-    config = record["config"]
-    data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
-    path = "" if record["fast"] else ", plain"
-    return f"{data}, {config['model']['name']}, {record['device']}{path}"
 
 
 @rc_context(STYLE)

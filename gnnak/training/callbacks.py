@@ -111,8 +111,7 @@ SAVE_SECONDS = 20.0
 """Minimum number of seconds between two checkpoints, unless the run is stopped."""
 
 STATE_KEY = "Keeper"
-"""Key of `RunHistory` in `last.ckpt`; must not change, because old checkpoints have
-it."""
+"""Key of `RunHistory` in `last.ckpt`; must not change: old checkpoints have it."""
 
 
 class RunHistory(Callback):

@@ -142,10 +142,7 @@ class GraphTask(LightningModule):
         self.losses = list(losses.to(self.device))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the losses and random states of an unfinished epoch, if there is one.
-
-        A resumed epoch skips `steps_done` batches. All processes must call this.
-        """
+        """Add the state of an unfinished epoch; all processes must call this."""
         if not self.losses:
             return
         random = {name: each.get_state() for name, each in self._generators().items()}

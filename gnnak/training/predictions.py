@@ -19,19 +19,14 @@ from gnnak.datasets.own.molecules import (
 )
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import (
-    CheckpointError,
-    OptionError,
-    SizeError,
-    counted,
-)
+from gnnak.errors import CheckpointError, OptionError, SizeError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import ragged_ranges
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
 from gnnak.loading.large_graph import read_seeds
 from gnnak.models.network import Network
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.nodes import seed_loader
+from gnnak.training.data import seed_loader
 from gnnak.typing import check_count
 
 

@@ -35,12 +35,13 @@ from gnnak.optional import missing_package
 from gnnak.training.evaluation import Evaluation, evaluate_labelled
 from gnnak.training.losses import Scaler
 from gnnak.training.predictions import Predictions, predict
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
-from gnnak.training.records.folder import (
+from gnnak.training.records.checkpoint import (
     CARD,
     CONFIG,
     WEIGHTS,
+    Checkpoint,
     is_folder,
+    load_checkpoint,
     load_folder,
     save_folder,
 )
@@ -100,7 +101,11 @@ def shipped_names() -> list[str]:
 
 def find_local(path: FilePath) -> Checkpoint:
     """Read a checkpoint, a folder with one, or the installed network with this name."""
-    _check_type(path)
+    if not isinstance(path, str | os.PathLike):
+        raise FileFormatError(
+            f"the path is {path!r}; give the path of a checkpoint or of a folder of "
+            "save_pretrained."
+        )
     where = Path(path)
     if is_folder(where):
         return load_folder(where)
@@ -135,19 +140,10 @@ def find_local(path: FilePath) -> Checkpoint:
 
 
 def find(path: FilePath, revision: str | None = None) -> Checkpoint:
-    _check_type(path)
-    name = os.fspath(path)
-    if not Path(path).exists() and HUB_NAME.fullmatch(name):
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+    if HUB_NAME.fullmatch(name) and not Path(name).exists():
         return load_folder(download(name, revision))
     return find_local(path)
-
-
-def _check_type(path: object) -> None:
-    if not isinstance(path, str | os.PathLike):
-        raise FileFormatError(
-            f"the path is {path!r}; give the path of a checkpoint or of a folder of "
-            "save_pretrained."
-        )
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:

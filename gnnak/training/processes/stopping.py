@@ -29,10 +29,7 @@ class Stopped(BaseException):
 
 
 class StopRequest:
-    """Handles the signals of `stoppable`: raises `Stopped` at once or later.
-
-    If `deferred` is True, the first signal is only recorded in `number`.
-    """
+    """Handles the signals of `stoppable`: raises `Stopped` at once or later."""
 
     def __init__(self, advice: str = "") -> None:
         self.advice, self.deferred = advice, False

@@ -21,16 +21,14 @@ from gnnak.training.records.results import check_appendable, environment
 from gnnak.training.schedule.estimate import Estimator, epochs_done
 from gnnak.training.schedule.pool import (
     Ended,
+    Job,
     Pool,
+    Queue,
     Result,
+    Task,
     Training,
     Watcher,
     multi_process_service,
-)
-from gnnak.training.schedule.queue import (
-    Job,
-    Queue,
-    Task,
     seconds_to_end,
     without_repeats,
 )
@@ -118,7 +116,8 @@ class Schedule:
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         records = RunRecords.read(*self.places.all_results).timed
         sizes = dataset_sizes(read_statistics(self.places.results))
-        estimator = Estimator(records, device_name(self.machine), self.jobs, sizes)
+        device = environment(self.machine.device)["device"]
+        estimator = Estimator(records, device, self.jobs, sizes)
         return [
             Task(job, *(estimator(job.config, self.epochs_done(job)) or ()))
             for job in without_repeats(jobs)
@@ -189,7 +188,3 @@ def what_is_left(result: Result) -> str:
             "is doing them; give the same command later to see their scores."
         )
     return " ".join(told)
-
-
-def device_name(machine: Machine) -> str:
-    return environment(machine.device)["device"]

@@ -15,9 +15,8 @@ from gnnak.training.config.experiment import flat, full_names
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of, warn_of_unused
-from gnnak.training.records.lookup import RunRecords
-from gnnak.training.records.summary import summarise
-from gnnak.training.schedule.queue import Job
+from gnnak.training.records.lookup import RunRecords, summarise
+from gnnak.training.schedule.pool import Job
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import torch
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.backend import PLAIN, use_backend
 from gnnak.fast import backend as fast
-from gnnak.sampling.cached_plan import cache_plans
+from gnnak.sampling.drop import cache_plans
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.fast.sampling.test_greedy import RULES
 from tests.gpu import needs_gpu
