@@ -7,15 +7,23 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.tiles import cdiv
+from gnnak.fast.layers.parts import Serves, implements
 
 BLOCK = 1024
 """Number of consecutive output values that one Triton program writes."""
 
 
+@implements("pad_rows")
 def pad_rows(
-    value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
+    serves: Serves,
+    value: Tensor,
+    first: Tensor,
+    count: Tensor,
+    size: int,
+    padding: int,
 ) -> Tensor:
-    """Implement `gnnak.loading.padding.pad_rows`; return [b, size, ...]."""
+    if not serves(value):
+        return NotImplemented
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])
