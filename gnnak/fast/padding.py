@@ -15,12 +15,7 @@ BLOCK = 1024
 
 @implements("pad_rows")
 def pad_rows(
-    serves: Serves,
-    value: Tensor,
-    first: Tensor,
-    count: Tensor,
-    size: int,
-    padding: int,
+    serves: Serves, value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
     if not serves(value):
         return NotImplemented

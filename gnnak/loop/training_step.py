@@ -202,22 +202,19 @@ class TrainingStep:
             SizeError: If the device has too little memory for the batch.
         """
         try:
-            return self._step(batch)
+            return train_once(
+                lambda: checked_loss(self._loss_of(batch)),
+                self.optimizer,
+                lambda: self._update(),  # as `_loss_of` has chosen
+                self.device,
+                self.autocast,
+            )
         except torch.OutOfMemoryError as error:
             graphs = counted(getattr(batch, "num_graphs", 1), "graph")
             raise SizeError(
                 f"a step on a batch of {graphs} does not fit into the memory of "
                 f"{self.device}; use smaller batches."
             ) from error
-
-    def _step(self, batch: Batch) -> Tensor:
-        return train_once(
-            lambda: checked_loss(self._loss_of(batch)),
-            self.optimizer,
-            lambda: self._update(),  # as `_loss_of` has chosen
-            self.device,
-            self.autocast,
-        )
 
     def _update_weights(self) -> None:
         clip_gradients(self.optimizer, self.clip)

@@ -2,8 +2,8 @@
 
 Some operations copy states to node copies (`lift`, `lift_subgraph`). Some read states
 of other node copies (`at_centroid`, `to_nodes`, `at_root`, `at_own_centroid`). Others
-pool states (`pool_subgraph`, `pool_context`, `pool_graph`) or pass messages (`inside`,
-`across`). Their arguments are:
+pool states (`pool_subgraph`, `pool_context`) or pass messages (`inside`, `across`).
+Their arguments are:
 
 - `x`: states $x_i$ of n nodes, [n, c].
 - `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node
@@ -90,15 +90,6 @@ def pool_context(
     The result, [num_nodes, c], is zero for a node in no subgraph.
     """
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)
-
-
-def pool_graph(x: Tensor, batch: Tensor, num_graphs: int, reduce: Reduce) -> Tensor:
-    r"""Pool the states of all nodes of each graph $G$: $\text{POOL}_{i \in G}\, x_i$.
-
-    `batch` has the index of the graph that each node is in, [n]. The result,
-    [num_graphs, c], is zero for a graph without nodes.
-    """
-    return segment_reduce(x, batch, num_graphs, reduce)
 
 
 @operation

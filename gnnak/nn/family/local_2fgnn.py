@@ -102,10 +102,7 @@ def _neighbour_sum() -> nn.Module:
 
 
 def l2fgnn(
-    start: nn.Module,
-    layers: Sequence[nn.Module],
-    channels: int,
-    reduce: Reduce = "sum",
+    start: nn.Module, layers: Sequence[nn.Module], channels: int, reduce: Reduce = "sum"
 ) -> SubgraphGNN:
     """Build Local 2-FGNN (Zhang et al., 2024, "Beyond Weisfeiler-Lehman").
 
