@@ -34,10 +34,7 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
-    """Build the backend for GPUs.
-
-    Its fused layers run only on tensors for which `serves` returns True.
-    """
+    """Build the backend for GPUs; it fuses layers for tensors that `serves` accepts."""
     of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     if has_triton():

@@ -1,6 +1,5 @@
 """Fused blocks of PPGN (provably powerful graph network); p counts node pairs."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -104,7 +103,7 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-        inner, left, right = _mlps(_linear_relu, x, *weights[:6])
+        inner, left, right = _mlps(x, *weights[:6])
         product = kernels_for(x).pair_product(left, right, pairs)
         (of_x, of_product), bias = weights[6].chunk(2, dim=1), weights[7]
         out = torch.addmm(bias, x, of_x.t()).addmm_(product, of_product.t())
@@ -139,7 +138,7 @@ class _PooledBlock(torch.autograd.Function):
     def forward(
         ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor
     ) -> tuple[Tensor, Tensor]:
-        inner, left, right = _mlps(_linear_relu, x, *weights)
+        inner, left, right = _mlps(x, *weights)
         ctx.pairs = pairs
         ctx.save_for_backward(x, *weights, inner, left, right)
         kernels = kernels_for(x)
@@ -163,22 +162,22 @@ class _PooledBlock(torch.autograd.Function):
             return None, grad_x, *found
 
 
-def _mlps(
-    linear_relu: Callable[..., Tensor], x: Tensor, *weights: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _mlps(x: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Run the left MLP and the right MLP of a block; both end with a ReLU.
 
     Returns the outputs of both first ReLUs, [p, 2w], and of each MLP, [p, w]. `weights`
     are those of the stacked first Linears, then of the last Linears, left and right.
     """
-    inner = linear_relu(x, *weights[:2])
+    inner = _linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
-    left = linear_relu(for_left, *weights[2:4])
-    return inner, left, linear_relu(for_right, *weights[4:6])
+    left = _linear_relu(for_left, *weights[2:4])
+    return inner, left, _linear_relu(for_right, *weights[4:6])
 
 
 def _linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
     """Return ReLU(x matrix^T + bias), [p, c']; on a GPU, in a single cuBLAS call."""
+    if torch.is_grad_enabled():  # The fused function is not differentiable.
+        return relu(linear(x, matrix, bias))
     return torch._addmm_activation(bias, x, matrix.t())
 
 
@@ -206,12 +205,8 @@ def _mlp_gradients(
     return [back.t() @ x, back.sum(dim=0), *found]
 
 
-def _plain_linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-    return relu(linear(x, matrix, bias))
-
-
 def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-    _, left, right = _mlps(_plain_linear_relu, x, *weights[:6])
+    _, left, right = _mlps(x, *weights[:6])
     product = multiply_pairs(left, right, pairs)
     return linear(torch.cat([x, product], dim=1), *weights[6:])
 
@@ -219,7 +214,7 @@ def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
 def _plain_pooled(
     pairs: NodePairs, x: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    _, left, right = _mlps(_plain_linear_relu, x, *weights)
+    _, left, right = _mlps(x, *weights)
     product = multiply_pairs(left, right, pairs)
     return plain.pool_pairs(x, pairs), plain.pool_pairs(product, pairs)
 

@@ -9,10 +9,7 @@ from gnnak.subgraphs.groups import Groups
 
 
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
-    """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
-
-    If `edges.by_edge` is None, all edges have the same state `e`, [1, w].
-    """
+    """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w]."""
     c = c.stored() if isinstance(c, Lifted) else c
     states = e if edges.by_edge is None else e.index_select(0, edges.edge)
     sent = torch.relu(c.index_select(0, edges.source) + states)
