@@ -38,9 +38,9 @@ def make_backend(serves: Serves = has_fast_kernels) -> Backend:
     of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     if has_triton():
-        from gnnak.fast import extraction, padding, sampling
+        from gnnak.fast import extraction, sampling
 
-        found |= implementations_in(runs_kernels, extraction, padding, sampling)
+        found |= implementations_in(runs_kernels, extraction, sampling)
         sample = partial(sampling.sample_greedily, runs_kernels)
         found["farthest_roots"] = partial(sample, True)
         found["set_cover_roots"] = partial(sample, False)

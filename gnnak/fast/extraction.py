@@ -1,4 +1,6 @@
-"""Extract rooted subgraphs on a GPU, without sorting node copies or edge copies."""
+"""Extract the rooted subgraphs of batches, and pad their rows, on a GPU."""
+
+from math import prod
 
 import torch
 import triton
@@ -19,6 +21,8 @@ HUB = 16
 """Largest supported in-degree, as a multiple of the mean in-degree of node copies."""
 BLOCK = 128
 """Number of node copies that one Triton program handles."""
+VALUES = 1024
+"""Number of consecutive padded values that one Triton program writes."""
 
 
 @implements("reach")
@@ -155,3 +159,32 @@ def _edges(
         longest -= 1
     if not WRITE:
         tl.store(start + copy, out, mask=there)
+
+
+@implements("pad_rows")
+def pad_rows(
+    serves: Serves, value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
+) -> Tensor:
+    if not serves(value):
+        return NotImplemented
+    value = value.contiguous()
+    out = value.new_empty(first.numel(), size, *value.shape[1:])
+    width = prod(value.shape[1:])
+    grid = (first.numel(), cdiv(max(size * width, 1), VALUES))
+    _pad_rows[grid](value, first, count, out, size, width, padding, VALUES)
+    return out
+
+
+@triton.jit(
+    do_not_specialize=["size", "width", "padding"],
+    do_not_specialize_on_alignment=["value", "first", "count", "out"],
+)
+def _pad_rows(value, first, count, out, size, width, padding, BLOCK: tl.constexpr):
+    batch = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside, real = place < size * width, place < tl.load(count + batch) * width
+    found = tl.load(
+        value + tl.load(first + batch) * width + place, mask=inside & real, other=0
+    )
+    found = tl.where(real, found, padding.to(found.dtype))
+    tl.store(out + batch * size * width + place, found, mask=inside)

@@ -184,9 +184,11 @@ def listed(
     option: str, given: Selectors, modules: Mapping[str, nn.Module]
 ) -> list[Selector]:
     """Return `given` as a list; raise `OptionError` if a selector matches no module."""
-    given = () if given is None else given
-    single = isinstance(given, str | type) or not isinstance(given, Iterable)
-    many: list[Selector] = [given] if single else [*given]
+    many: list[Selector] = []
+    if isinstance(given, str | type) or not isinstance(given, Iterable):
+        many += [] if given is None else [given]
+    else:
+        many += given
     for selector in many:
         if not isinstance(selector, str | type):
             raise OptionError(

@@ -2,8 +2,7 @@
 
 import torch
 
-from gnnak.fast.extraction import fast_induced_edges
-from gnnak.fast.padding import pad_rows
+from gnnak.fast.extraction import fast_induced_edges, pad_rows
 from gnnak.graphs.adjacency import incoming
 from tests.no_gpu import print_sizes_of_kernels
 

@@ -27,7 +27,7 @@ def bounds(counts):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("more", [(), (3,), (2, 2)])
 def test_rows_are_padded_alike(counts, dtype, more):
-    from gnnak.fast.padding import pad_rows as fast_pad_rows
+    from gnnak.fast.extraction import pad_rows as fast_pad_rows
 
     value = (10 * torch.randn(sum(counts), *more)).to(dtype)
     for padding in (0, 1):

@@ -203,13 +203,13 @@ class _NormLinears(torch.autograd.Function):
         kernels, real, count = kernels_for(h), norms[0].real_rows(), len(norms)
         matrices, offsets = weights[2::4], weights[3::4]
         h_moments = [None] * count if moments is None else moments.chunk(count)
-        parts = zip(h.chunk(count, dim=1), norms, h_moments, strict=True)
+        h_parts = h.chunk(count, dim=1)
+        parts = zip(h_parts, norms, h_moments, strict=True)
         ctx.constants = [kernels.norm_constants(h, n, real, m) for h, n, m in parts]
         ctx.save_for_backward(*matrices, *offsets, *to_save(h, recompute))
         ctx.norm_follows = norm_follows
         ctx.recompute = recompute_function(recompute)
         ctx.overwrite = can_overwrite(recompute)
-        h_parts = h.chunk(count, dim=1)
         results = [
             kernels.norm_linear(part, k, matrix, offset, real)
             for part, k, matrix, offset in zip(

@@ -7,9 +7,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
-from gnnak.fast.kernels import kernels_for, kernels_of_backward, plain
+from gnnak.fast.kernels import kernels_for
 from gnnak.fast.layers.parts import Serves, has_hooks, implements
-from gnnak.nn.base.ppgn import PPGN, NodePairs, PPGNBlock, find_pairs, multiply_pairs
+from gnnak.nn.base.ppgn import (
+    PPGN,
+    NodePairs,
+    PPGNBlock,
+    find_pairs,
+    multiply_pairs,
+    pool_pairs,
+)
 from gnnak.nn.copies import lift_edges
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -42,11 +49,6 @@ def fused_pool_block(
         times = torch.stack([torch.ones_like(pairs.size), pairs.size - 1], dim=1)
         out = centred_linear(states, matrix) + times[..., None].to(bias.dtype) * bias
         return out.flatten(1)
-
-
-@implements("pool_pairs")
-def fused_pool(serves: Serves, x: Tensor, pairs: NodePairs) -> Tensor:
-    return _Pool.apply(x, pairs) if serves(x) else NotImplemented
 
 
 KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
@@ -216,19 +218,7 @@ def _plain_pooled(
 ) -> tuple[Tensor, Tensor]:
     _, left, right = _mlps(x, *weights)
     product = multiply_pairs(left, right, pairs)
-    return plain.pool_pairs(x, pairs), plain.pool_pairs(product, pairs)
-
-
-class _Pool(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, pairs: NodePairs) -> Tensor:
-        ctx.pairs = pairs
-        return kernels_for(x).pool_pairs(x, pairs)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        kernels = kernels_of_backward(grad)
-        return kernels.pool_pairs_backward(grad, ctx.pairs), None
+    return pool_pairs(x, pairs), pool_pairs(product, pairs)
 
 
 def can_share_pairs(layer: GNNAK) -> bool:
