@@ -183,16 +183,7 @@ class IgnorePadding(TorchFunctionMode):
         return norm_real_rows(x, count, *given, momentum, eps)
 
 
-def copied(batch: Batch) -> Batch:
-    return _with(batch, Tensor.clone)
-
-
-def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    rows = padded_rows(item)
-    return _with(batch, lambda value: disturbed(value.clone(), rows))
-
-
-def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+def changed(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
     """Copy a batch; apply `change` to its tensors, except structure (`edge_index`)."""
     found = copy.copy(batch)
     for name, value in batch._store.items():

@@ -29,8 +29,9 @@ from gnnak.loop.changes import (
 from gnnak.loop.padding import (
     IgnorePadding,
     axes_of,
-    copied,
-    disturbed_batch,
+    changed,
+    disturbed,
+    padded_rows,
     real_rows_of,
 )
 from gnnak.loop.step import clip_gradients, train_once
@@ -324,7 +325,7 @@ class TrainingStep:
 
         def plain() -> Any:
             nonlocal outputs
-            own = copied(batch)
+            own = changed(batch, Tensor.clone)
             outputs = self.call(self.model, own)
             if self.padded_loss:
                 outputs = outputs, self._loss(outputs, own, None)
@@ -347,7 +348,8 @@ class TrainingStep:
         """Run the model on a padded batch; with `padded_loss`, also return the loss."""
         batch = build(item)
         if disturb:
-            batch = disturbed_batch(batch, item)
+            rows = padded_rows(item)
+            batch = changed(batch, lambda value: disturbed(value.clone(), rows))
         real = item.batch.real
         with self._numbers.during_call():
             with on_graph(real), IgnorePadding(item, disturb), CastTogether(self.model):

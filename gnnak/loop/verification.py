@@ -167,8 +167,7 @@ class SavedBuffers:
         return found, [place.new_values() for place in self._places]
 
     def replaced(self) -> tuple[nn.Module, str] | None:
-        found = (p for p in self._places if p.is_replaced())
-        return next(((place.module, place.name) for place in found), None)
+        return next(((p.module, p.name) for p in self._places if p.is_replaced()), None)
 
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool

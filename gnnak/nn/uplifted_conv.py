@@ -342,11 +342,7 @@ def check_graph(x: object, edges: object, conv: str, name: str) -> None:
 def with_values(
     given: Mapping[str, Any], values: Tensor | None, calling: Calling
 ) -> dict[str, Any]:
-    """Add the values of a sparse matrix, [e] or [e, c], to the arguments.
-
-    The values become `edge_type` (integers), `edge_weight`, [e], or `edge_attr`, [e,
-    c], if the conv reads this argument.
-    """
+    """Add the values of a sparse matrix to the arguments, if the conv reads them."""
     named = dict(given)
     if values is None:
         return named

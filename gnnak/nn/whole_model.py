@@ -232,9 +232,7 @@ def _check_homogeneous(model: nn.Module, chosen: Mapping[str, object]) -> None:
 
 
 def _replaced(
-    model: nn.Module,
-    chosen: Iterable[str],
-    wrap: Callable[[str, nn.Module], nn.Module],
+    model: nn.Module, chosen: Iterable[str], wrap: Callable[[str, nn.Module], nn.Module]
 ) -> nn.Module:
     """Replace chosen modules by `wrap(name, module)`; wrap shared modules only once."""
     wrapped: dict[nn.Module, nn.Module] = {}

@@ -145,10 +145,8 @@ def find_bound(
         bounds = WHOLE_BOUNDS if kind == "whole" else EDGES_REMOVED_BOUNDS
         if name not in bounds:
             return None
-        options = (
-            {"num_hops": None} if "num_hops" in known_options(bounds[name]) else {}
-        )
-        return Contender(bounds[name], options)
+        has_hops = "num_hops" in known_options(bounds[name])
+        return Contender(bounds[name], {"num_hops": None} if has_hops else {})
     return Contender(test, {**options, "num_hops": num_hops})
 
 

@@ -73,13 +73,6 @@ class TupleBlocks(NamedTuple):
     blocks: list[tuple[Tensor, int]]
     """For each block, the indices of its graphs, and their number of nodes n."""
 
-    @staticmethod
-    def of(union: GraphUnion, k: int) -> "TupleBlocks":
-        sizes = torch.unique(union.sizes).tolist()
-        return TupleBlocks(
-            k, [((union.sizes == n).nonzero().flatten(), n) for n in sizes]
-        )
-
     def views(self, flat: Tensor) -> list[Tensor]:
         """Split a flat tensor into views [graphs, n, ..., n], one for each block."""
         shapes = [(len(graphs), *(n,) * self.k) for graphs, n in self.blocks]
@@ -150,7 +143,9 @@ def tuple_refinement(
     In round 0, the colour of a tuple encodes the colours of its nodes and of all pairs
     of them. The last colouring that is yielded is the stable one.
     """
-    blocks = TupleBlocks.of(union, k)
+    sizes = union.sizes
+    parts = [((sizes == n).nonzero().flatten(), n) for n in sizes.unique().tolist()]
+    blocks = TupleBlocks(k, parts)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
     while True:

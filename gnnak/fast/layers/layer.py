@@ -94,10 +94,7 @@ def run_gine(
 
 
 class _GineLinear(torch.autograd.Function):
-    """Autograd function: GINE's sums of messages, then the first Linear of its MLP.
-
-    Also returns `c` for later layers, whose gradient the backward kernel then adds.
-    """
+    """Autograd function: GINE's sums of messages, then a Linear; also returns `c`."""
 
     @staticmethod
     def forward(

@@ -323,10 +323,7 @@ def norm_add_linear(
 def gate_pools(
     z: Rows, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
-    """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
-
-    `z` has c columns, and `gates` has a table, [t, c], or None, for each encoding.
-    """
+    """Compute pooled encodings: norm, ReLU, product with a gate, and segment sum."""
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
     moments = [None] * count if z.moments is None else z.moments.chunk(count)

@@ -213,11 +213,7 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise an error that explains `error`, raised by the GNN, if this is possible.
-
-        The kind of `edge_attr` may explain it if the GNN has run before, on edge
-        attributes of another kind. The widths of a `Call` may be wrong.
-        """
+        """Explain an error of the GNN by `edge_attr` or by a `Call`, if possible."""
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge

@@ -35,10 +35,7 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return examples of further arguments; the first have required arguments only.
-
-    The list is empty if the name of a required argument does not tell what it holds.
-    """
+    """Return examples of further arguments; the first have required arguments only."""
     if unknown_arguments(gnn):
         return []
     further = further_arguments(gnn)
@@ -227,11 +224,7 @@ def try_out(
 
     Rows of `edge_attr`, [e, ...], are tried first. `gnn` does not change, except that
     lazy modules initialise weights for `in_channels`. Messages quote `origin`, the
-    source of this width.
-
-    Raises:
-        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
-        WidthError: If no call of `gnn` succeeds and returns node states.
+    source of this width. If no call returns node states, `WidthError` is raised.
     """
     check_callable(gnn)
     with trial_mode(gnn):

@@ -13,13 +13,7 @@ from gnnak.nn.family.ego import EgoLayer, ego_gnn
 from gnnak.nn.family.gnn import SubgraphGNN
 from gnnak.nn.family.identity import IDLayer, id_fast_gnn, id_gnn
 from gnnak.nn.family.khop import KHopLayer, khop_gnn
-from gnnak.nn.family.sswl import (
-    L2FGNNLayer,
-    SSWLLayer,
-    SSWLPlusLayer,
-    l2fgnn,
-    sswl_gnn,
-)
+from gnnak.nn.family.sswl import L2FGNNLayer, SSWLLayer, SSWLPlusLayer, l2fgnn, sswl_gnn
 
 __all__ = [
     "DSSLayer",

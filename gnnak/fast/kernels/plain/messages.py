@@ -70,10 +70,7 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments | None]:
-    """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
-
-    A Linear of [c_i, c_j, e_ij] is such a sum: parts of its weight map the states.
-    """
+    """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c]."""
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
     if at_edge is not None:
