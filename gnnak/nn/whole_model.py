@@ -238,6 +238,8 @@ def _replaced(
     wrapped: dict[nn.Module, nn.Module] = {}
     for name in chosen:
         module = model.get_submodule(name)
+        if isinstance(module, UPLIFTED):
+            continue  # The module that contains it occurs twice in the model.
         if module not in wrapped:
             wrapped[module] = wrap(name, module)
         if not name:
