@@ -35,7 +35,7 @@ WL_FAMILIES = _names(
 )
 """Names of the graph families of `gnnak wl lab`, as in `gnnak.wl.families.FAMILIES`."""
 WL_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The default networks of `gnnak wl lab`, as in `gnnak.wl.networks.LAB_NETWORKS`."""
+"""The default networks of `gnnak wl lab`, as in `gnnak.wl.lab.LAB_NETWORKS`."""
 BREC_GROUPS = _names(
     "basic regular strongly-regular extension cfi 4-vertex distance-regular"
 )

@@ -109,8 +109,7 @@ def lab(
     with stoppable_at_once():
         from gnnak.models.factory import normal_name
         from gnnak.wl.bounds import find_test, options_of
-        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
-        from gnnak.wl.networks import run_networks
+        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab, run_networks
 
     families = tuple(family or LAB_FAMILIES)
     contenders = [c for c in LAB_CONTENDERS if not test or c.test in test]

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from operator import is_
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ def real_dtype(tensor: Tensor) -> torch.dtype:
     return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
 
 
+T = TypeVar("T", bound=Tensor)
 NUMBERS = (bool, int, float, complex, str, type(None), np.generic)
 """Types of plain values in a model, such as `dropout.p`. This module calls these values
 numbers for short, although some are strings or None."""
@@ -172,8 +173,8 @@ class ModelWatch:
         tensors = [tensor for tensor in self._listed if tensor is not None]
         self._lazy = list(filter(is_lazy, tensors))
         count = len(weights)
-        self._weights = [t for t in map(_built, self._listed[:count]) if t is not None]
-        self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
+        self._weights = list(filter(is_built, self._listed[:count]))
+        self._buffers = list(filter(is_built, self._listed[count:]))
 
     def _has_listed(self) -> bool:
         return all(map(is_, self._present_tensors(), self._listed)) and all(
@@ -274,18 +275,16 @@ def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]
 
 def built_weights(model: nn.Module) -> list[nn.Parameter]:
     """Return a model's weights that are neither sparse nor lazy (without a shape)."""
-    return [each for each in model.parameters() if _built(each) is not None]
+    return list(filter(is_built, model.parameters()))
 
 
 def is_unbuilt(model: nn.Module) -> bool:
     return any(map(is_lazy, chain(model.parameters(), model.buffers())))
 
 
-def _built(tensor: Tensor | None) -> Tensor | None:
-    """Return `tensor`, or None if it is lazy (no shape yet) or sparse (no address)."""
-    if tensor is None or is_lazy(tensor) or tensor.layout != torch.strided:
-        return None
-    return tensor
+def is_built(tensor: T | None) -> TypeGuard[T]:
+    """Return whether a tensor has a shape (is not lazy) and an address (not sparse)."""
+    return tensor is not None and not is_lazy(tensor) and tensor.layout == torch.strided
 
 
 class StoredTensors:

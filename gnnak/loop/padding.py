@@ -171,31 +171,19 @@ class IgnorePadding(TorchFunctionMode):
         eps: float = 1e-5,
     ) -> Tensor:
         """Normalise the real rows of `x`; arguments as in PyTorch's `batch_norm`."""
+        given = running_mean, running_var, weight, bias
         if not training:
-            return F.batch_norm(
-                x, running_mean, running_var, weight, bias, False, momentum, eps
-            )
+            return F.batch_norm(x, *given, False, momentum, eps)
         if x.dim() != 2 or x.size(0) not in self.rows:
             raise GraphError(
                 f"a BatchNorm gets an input of shape {list(x.shape)}, whose rows are "
                 "neither graphs, nodes nor edges"
             )
         count = self._real_rows(self.rows[x.size(0)][0])
-        return norm_real_rows(
-            x, count, running_mean, running_var, weight, bias, momentum, eps
-        )
+        return norm_real_rows(x, count, *given, momentum, eps)
 
 
-def copied(batch: Batch) -> Batch:
-    return _with(batch, Tensor.clone)
-
-
-def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    rows = padded_rows(item)
-    return _with(batch, lambda value: disturbed(value.clone(), rows))
-
-
-def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+def changed(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
     """Copy a batch; apply `change` to its tensors, except structure (`edge_index`)."""
     found = copy.copy(batch)
     for name, value in batch._store.items():

@@ -29,8 +29,9 @@ from gnnak.loop.changes import (
 from gnnak.loop.padding import (
     IgnorePadding,
     axes_of,
-    copied,
-    disturbed_batch,
+    changed,
+    disturbed,
+    padded_rows,
     real_rows_of,
 )
 from gnnak.loop.step import clip_gradients, train_once
@@ -202,22 +203,19 @@ class TrainingStep:
             SizeError: If the device has too little memory for the batch.
         """
         try:
-            return self._step(batch)
+            return train_once(
+                lambda: checked_loss(self._loss_of(batch)),
+                self.optimizer,
+                lambda: self._update(),  # as `_loss_of` has chosen
+                self.device,
+                self.autocast,
+            )
         except torch.OutOfMemoryError as error:
             graphs = counted(getattr(batch, "num_graphs", 1), "graph")
             raise SizeError(
                 f"a step on a batch of {graphs} does not fit into the memory of "
                 f"{self.device}; use smaller batches."
             ) from error
-
-    def _step(self, batch: Batch) -> Tensor:
-        return train_once(
-            lambda: checked_loss(self._loss_of(batch)),
-            self.optimizer,
-            lambda: self._update(),  # as `_loss_of` has chosen
-            self.device,
-            self.autocast,
-        )
 
     def _update_weights(self) -> None:
         clip_gradients(self.optimizer, self.clip)
@@ -327,7 +325,7 @@ class TrainingStep:
 
         def plain() -> Any:
             nonlocal outputs
-            own = copied(batch)
+            own = changed(batch, Tensor.clone)
             outputs = self.call(self.model, own)
             if self.padded_loss:
                 outputs = outputs, self._loss(outputs, own, None)
@@ -350,7 +348,8 @@ class TrainingStep:
         """Run the model on a padded batch; with `padded_loss`, also return the loss."""
         batch = build(item)
         if disturb:
-            batch = disturbed_batch(batch, item)
+            rows = padded_rows(item)
+            batch = changed(batch, lambda value: disturbed(value.clone(), rows))
         real = item.batch.real
         with self._numbers.during_call():
             with on_graph(real), IgnorePadding(item, disturb), CastTogether(self.model):

@@ -19,7 +19,13 @@ from torch.utils._pytree import tree_leaves
 
 from gnnak.device import on_capture_stream
 from gnnak.errors import GnnakError
-from gnnak.loop.changes import StoredTensors, built_weights, is_inexact, real_dtype
+from gnnak.loop.changes import (
+    StoredTensors,
+    built_weights,
+    is_built,
+    is_inexact,
+    real_dtype,
+)
 from gnnak.loop.step import backward_in_calling_thread
 
 
@@ -99,32 +105,29 @@ AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """A buffer of a module, with its value before a call of the model."""
+class _SavedBuffer:
+    """A buffer of a module, or None, with its value before a call of the model."""
 
-    module: nn.Module
-    name: str
-    tensor: Tensor | None
-    """The buffer; None if it is registered as None."""
-    memory: Tensor | None
-    """Shares the buffer's memory, in case a model's call replaces `buffer.data`."""
-    copy: Tensor | None
-    """A copy of the buffer's values, on the host to save GPU memory."""
-    has_gradient: bool
+    def __init__(self, module: nn.Module, name: str, tensor: Tensor | None) -> None:
+        self.module, self.name, self.tensor = module, name, tensor
+        self.has_gradient = tensor is not None and tensor.requires_grad
+        # This shares the buffer's memory, in case a call replaces `buffer.data`.
+        self.memory = (
+            torch.empty(0, device="cpu") if tensor is None else tensor.detach()
+        )
+        # The copy is on the host, to save GPU memory.
+        self.copy = self.memory.to("cpu", copy=True)
 
     def is_replaced(self) -> bool:
         now = self.module._buffers.get(self.name)
         if now is not self.tensor:
             return True
-        if now is None or self.memory is None:
-            return False
-        return now.data_ptr() != self.memory.data_ptr()
+        return now is not None and now.data_ptr() != self.memory.data_ptr()
 
     def restore(self) -> None:
         if self.is_replaced():
             self.module._buffers[self.name] = self.tensor
-        if self.tensor is None or self.memory is None or self.copy is None:
+        if self.tensor is None:
             return
         if self.is_replaced():
             self.tensor.data = self.memory
@@ -136,8 +139,6 @@ class _Place:
 
     def new_values(self) -> Tensor | None:
         """Return the buffer's values on the host, or None if they have not changed."""
-        if self.memory is None or self.copy is None:
-            return None
         now = self.memory.cpu()
         if torch.equal(now, self.copy):
             return None
@@ -149,10 +150,10 @@ class SavedBuffers:
 
     def __init__(self, model: nn.Module) -> None:
         self._places = [
-            _Place(module, name, tensor, *_saved(tensor))
+            _SavedBuffer(module, name, tensor)
             for module in model.modules()
             for name, tensor in module._buffers.items()
-            if tensor is None or not (is_lazy(tensor) or tensor.layout != torch.strided)
+            if tensor is None or is_built(tensor)
         ]
 
     def restore(self) -> None:
@@ -166,8 +167,7 @@ class SavedBuffers:
         return found, [place.new_values() for place in self._places]
 
     def replaced(self) -> tuple[nn.Module, str] | None:
-        found = (p for p in self._places if p.is_replaced())
-        return next(((place.module, place.name) for place in found), None)
+        return next(((p.module, p.name) for p in self._places if p.is_replaced()), None)
 
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
@@ -180,13 +180,6 @@ class SavedBuffers:
             if not _are_close(place.copy, after[0], after[1], autocast):
                 return place.module, place.name
         return None
-
-
-def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
-    if tensor is None:
-        return None, None, False
-    copy = tensor.detach().to("cpu", copy=True)
-    return tensor.detach(), copy, tensor.requires_grad
 
 
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:

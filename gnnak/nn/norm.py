@@ -230,6 +230,5 @@ class _SumOverProcesses(torch.autograd.Function):
 
 def several_processes() -> bool:
     """Return whether several processes train the model (distributed data parallel)."""
-    if not dist.is_available() or not dist.is_initialized():
-        return False
-    return dist.get_world_size() > 1
+    initialized = dist.is_available() and dist.is_initialized()
+    return initialized and dist.get_world_size() > 1

@@ -50,7 +50,7 @@ class Slices(LazySlices):
         self.copies = ends.tolist()
         self.edges = torch.searchsorted(target, ends).tolist()
 
-    def build(self, index: int) -> RootedSubgraphs:
+    def __getitem__(self, index: int) -> RootedSubgraphs:
         roots, copies, edges = (
             slice(*cuts[index : index + 2])
             for cuts in (self.cuts, self.copies, self.edges)
@@ -106,7 +106,7 @@ def sliced_encodings(
     In training, all slices are encoded several times: pass i finds the statistics of
     the i-th BatchNorm call over the rows of all slices, the last pass the encodings.
     """
-    parts: Sequence[RootedSubgraphs]
+    parts: LazySlices
     if isinstance(subgraphs, StreamedSubgraphs):
         parts = subgraphs.parts
     else:
@@ -248,9 +248,8 @@ class BatchStatistics(TorchFunctionMode):
         eps: float = 1e-5,
     ) -> Tensor:
         if not training:
-            return F.batch_norm(
-                x, running_mean, running_var, weight, bias, False, momentum, eps
-            )
+            given = running_mean, running_var, weight, bias
+            return F.batch_norm(x, *given, False, momentum, eps)
         wide = x.float() if x.dtype.itemsize < 4 else x
         known = next(self.unused, None)
         if known is None:

@@ -359,10 +359,7 @@ class WithEncodings:
         batch: Tensor | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Extract the subgraphs of all nodes, or of `roots`, and their encodings.
-
-        The arguments are those of `extract`.
-        """
+        """Extract subgraphs and compute their encodings; arguments as in `extract`."""
         found = extract(self.extractor, edge_index, num_nodes, generator, batch, roots)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)

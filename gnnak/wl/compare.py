@@ -9,6 +9,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import incoming
 from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs import EgoNets
+from gnnak.subgraphs.reach import count_walks
 from gnnak.wl.bounds import find_test
 from gnnak.wl.inputs import Graph, GraphUnion, read_union
 from gnnak.wl.options import Options
@@ -55,18 +56,12 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
     """Return the number of nodes of each node's egonet, or an upper bound."""
-    whole = union.sizes[union.graph].double()
-    source, target = union.edge_index
-    bound = torch.ones(union.num_nodes, dtype=torch.double)
-    for _ in range(min(num_hops, union.num_nodes)):
-        wider = torch.ones_like(bound).index_add_(0, target, bound[source])
-        wider = torch.minimum(wider, whole)
-        if torch.equal(wider, bound):
-            break
-        bound = wider
+    neighbors = incoming(union.edge_index, union.num_nodes)
+    walks = count_walks(neighbors, num_hops, float(union.num_nodes))
+    bound = torch.minimum(walks, union.sizes[union.graph])
     if float(bound.sum()) > MOST_COUNTED:
         return bound
-    balls = EgoNets(num_hops).without_edges(incoming(union.edge_index, union.num_nodes))
+    balls = EgoNets(num_hops).without_edges(neighbors)
     return counts_of(balls.subgraph, union.num_nodes).double()
 
 

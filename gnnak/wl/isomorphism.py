@@ -12,10 +12,7 @@ from gnnak.wl.refinement import color_refinement, stable
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Return graphs with stable 1-WL colours, and a number per graph, [g].
-
-    Two numbers are equal iff 1-WL does not distinguish the graphs.
-    """
+    """Return the graphs with stable 1-WL colours, and their `fingerprints`, [g]."""
     coloring = stable(color_refinement(union))
     return replace(union, node_color=coloring.color), coloring.fingerprints(
         union.num_graphs

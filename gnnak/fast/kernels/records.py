@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from gnnak.subgraphs.groups import Groups
@@ -36,19 +35,6 @@ class Lifted(NamedTuple):
     """[m]: the node of each node copy."""
     rows: Tensor
     """[m]: for each node copy, its row of `table`."""
-
-    @classmethod
-    def of(
-        cls,
-        x: Tensor,
-        table: Tensor,
-        node: Tensor,
-        rows: Tensor,
-        dtype: torch.dtype | None,
-    ) -> "Lifted":
-        """Build a `Lifted` of `dtype`, or of the wider dtype of `x` and `table`."""
-        dtype = dtype or torch.promote_types(x.dtype, table.dtype)
-        return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
     def stored(self) -> Tensor:
         hops = self.table.index_select(0, self.rows)

@@ -262,7 +262,9 @@ def _states(
 ) -> Tensor | Lifted:
     node, rows, _, add, dtype = copies
     if table is not None and add:
-        return Lifted.of(x, table, node, rows, dtype)
+        dtype = dtype or torch.promote_types(x.dtype, table.dtype)
+        x, table = (each.to(dtype).contiguous() for each in (x, table))
+        return Lifted(x, table, node, rows)
     return kernels.lift(x, table, node, rows, add, dtype)
 
 

@@ -27,10 +27,7 @@ def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) ->
 
 
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
-    """Take a step of a fused Adam, with the weights divided among several CUDA streams.
-
-    Fused Adam updates few tensors per kernel, so kernels run in parallel.
-    """
+    """Take a step of a fused Adam, divided among several parallel CUDA streams."""
     groups, here = optimizer.param_groups, torch.cuda.current_stream(device)
     # Use the same streams each time: new streams could not reuse the memory that
     # PyTorch caches for old ones.

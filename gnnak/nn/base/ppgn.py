@@ -228,7 +228,6 @@ class PPGNBlock(nn.Module):
         return pool_pairs(self(x, pairs), pairs)
 
 
-@operation
 def pool_pairs(x: Tensor, pairs: NodePairs) -> Tensor:
     r"""Pool pair states to nodes $i$: $[X_{ii},\ \sum_{j \ne i} X_{ij}]$, [n, 2w]."""
     diagonal = x.index_select(0, pairs.diagonal)

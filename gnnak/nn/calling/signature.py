@@ -129,11 +129,6 @@ def further_arguments(gnn: nn.Module) -> dict[str, bool]:
     }
 
 
-def needs_both_edge_arguments(gnn: nn.Module) -> bool:
-    required = [a.name for a in arguments_of(gnn) if a.default is a.empty]
-    return all(name in required for name in EDGE_ARGUMENTS)
-
-
 def check_module(what: str, value: object) -> None:
     """Raise `OptionError` unless `value` is an instance of `nn.Module`."""
     if isinstance(value, type):

@@ -10,15 +10,16 @@ from torch.nn.parameter import is_lazy
 from gnnak.errors import EdgeAttrError, WidthError, kind_of
 from gnnak.nn.calling.call import Calling, edge_kind, first_weight
 from gnnak.nn.calling.signature import (
+    EDGE_ARGUMENTS,
     POSITION_ARGUMENTS,
     TYPE_ARGUMENTS,
     argument_names,
+    arguments_of,
     check_callable,
     edge_arguments,
     edge_widths,
     further_arguments,
     keywords,
-    needs_both_edge_arguments,
     node_widths,
     role_of,
 )
@@ -34,14 +35,11 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return examples of further arguments; the first have required arguments only.
-
-    The list is empty if the name of a required argument does not tell what it holds.
-    """
+    """Return examples of further arguments; the first have required arguments only."""
     if unknown_arguments(gnn):
         return []
     further = further_arguments(gnn)
-    needed = [name for name, required in further.items() if required]
+    needed = [name for name, is_needed in further.items() if is_needed]
     known = [name for name in further if role_of(name) in ("node", "edge")]
     sets: list[dict[str, Tensor]] = []
     for names in dict.fromkeys((tuple(needed), tuple(known))):
@@ -50,7 +48,8 @@ def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor
             sets.append(
                 {name: _example(name, in_channels, dimensions) for name in names}
             )
-    if needs_both_edge_arguments(gnn):
+    required = {a.name for a in arguments_of(gnn) if a.default is a.empty}
+    if required.issuperset(EDGE_ARGUMENTS):
         sets = [{**values, "edge_weight": torch.ones(4)} for values in sets]
     return sets
 
@@ -225,11 +224,7 @@ def try_out(
 
     Rows of `edge_attr`, [e, ...], are tried first. `gnn` does not change, except that
     lazy modules initialise weights for `in_channels`. Messages quote `origin`, the
-    source of this width.
-
-    Raises:
-        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
-        WidthError: If no call of `gnn` succeeds and returns node states.
+    source of this width. If no call returns node states, `WidthError` is raised.
     """
     check_callable(gnn)
     with trial_mode(gnn):

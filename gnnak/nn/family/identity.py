@@ -83,12 +83,7 @@ def id_gnn(
 
 
 class ClosedWalkEncoder(nn.Module):
-    r"""Add the weights of closed walks to node states; see `closed_walks`.
-
-    $$x_v \leftarrow x_v + W\,
-        [\hat{A}_{vv}, (\hat{A}^2)_{vv}, \dots, (\hat{A}^K)_{vv}], \qquad
-        \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
-    """
+    """Map the weights of `closed_walks` by a Linear, and add them to node states."""
 
     def __init__(self, channels: int, num_steps: int = 10) -> None:
         super().__init__()

@@ -4,8 +4,6 @@ PPGN (provably powerful graph network) has a state of w channels for each of the
 of nodes of one graph; `NodePairs` explains the order of the rows.
 """
 
-from inspect import unwrap
-
 import torch
 from torch import Tensor
 
@@ -61,7 +59,7 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
     r"""Pool pair states to nodes $i$: $[X_{ii},\ \sum_{j \ne i} X_{ij}]$, [n, 2w]."""
-    return unwrap(ppgn.pool_pairs)(x.to(dtype or x.dtype), pairs)
+    return ppgn.pool_pairs(x.to(dtype or x.dtype), pairs)
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
