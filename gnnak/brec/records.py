@@ -95,7 +95,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return whether a test distinguishes each pair (None: failed), and the error."""
+    """Return, per pair, if it is distinguished (None: error), and the error's text."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

@@ -1,4 +1,4 @@
-"""`gnnak brec` and `gnnak wl brec`: count pairs that networks or tests distinguish."""
+"""`gnnak brec`, `gnnak wl brec`: count graph pairs that GNNs or tests distinguish."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean and the paper's; "*": they differ, "t": over training graphs."""
+    """Format a mean and the paper's; "*" if they differ, "t" if of training graphs."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1
@@ -151,7 +151,7 @@ def own_graphs(path: Path, smiles: str | None) -> GraphRows:
 def measure(
     store: GraphStore, extractor: Extractor, sample: int, seed: int
 ) -> SubgraphSizes:
-    """Measure subgraphs of `sample` random graphs or, in a single graph, roots."""
+    """Measure subgraphs of `sample` random graphs or, in one graph, of random roots."""
     if len(store) == 1 and can_choose_roots(extractor):
         found = estimated_sizes(
             extractor, store.edge_index, int(store.num_nodes), sample, seconds=10

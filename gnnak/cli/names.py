@@ -1,4 +1,4 @@
-"""Names of models, data sets and options, and checks of names, without PyTorch."""
+"""Names of models, data sets and options, and their checks; PyTorch is not imported."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -106,7 +106,7 @@ TESTS = option(
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
 RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
-"""Fields of `RunOptions` with the name, or the short name, of an option of a run."""
+"""Fields of `RunOptions` with the (short) name of an option of a run, such as `lr`."""
 
 
 @dataclass

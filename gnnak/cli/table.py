@@ -101,9 +101,9 @@ def table(
 ) -> None:
     """Show tables of the paper with our numbers next to the paper's.
 
-    Our numbers come from the records in the results folder, of runs with as many
-    epochs as in the paper. If a number is from fewer seeds or folds than in the paper,
-    it has a footnote.
+    Our numbers come from records in the results folder. Only runs with as many epochs
+    as in the paper count. A number from fewer seeds or folds than in the paper has a
+    footnote.
     """
     with stoppable_at_once():
         from gnnak.report.cells import load_table, table_names

@@ -50,7 +50,7 @@ def read_or_make(
     seeded: bool = False,
     required: Sequence[str] = (),
 ) -> tuple[GraphFile, str]:
-    """Return graphs and their source: a data file or, if missing, `make` (cached)."""
+    """Read a data file or, if missing, call `make` (cached); return graphs, source."""
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
         return read_npz(path, required=required), path.name
@@ -136,7 +136,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` unless `found` is `wanted`, up to fewer categories."""
+    """Raise `FileFormatError` unless `found` is `wanted` or has fewer categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

@@ -191,7 +191,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Build a store; `graph`, [n], is each node's graph, `x` one-hot or None."""
+    """Build a store; `graph`, [n], and `x`, [n, 1], are each node's graph and label."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -211,7 +211,7 @@ def _tu_store(
 
 
 def fetch_nodes(name: str, folder: Path) -> GraphFile:
-    """Download a graph with classes of nodes through PyG; split it if PyG does not."""
+    """Download a graph with node classes through PyG; split it if it lacks masks."""
     from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
 
     root = str(folder / name)
@@ -350,7 +350,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Join nodes of equally large graphs; return each edge's graph, [e], and nodes."""
+    """Join nodes of equally large graphs; return each edge's graph, [e], and ends."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:

@@ -1,4 +1,4 @@
-"""Generate EXP-like, CSL and CFI pairs, and 4-regular graphs."""
+"""Generate the graphs of the data sets `exp-like`, `csl`, `cfi` and `triangles`."""
 
 from collections.abc import Sequence
 from dataclasses import replace

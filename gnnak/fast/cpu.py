@@ -116,11 +116,11 @@ class HopPairs(NamedTuple):
     """The distinct pairs (node or subgraph, hop) of all node copies, sorted."""
 
     of_copies: Incidence
-    """[m, u]: the one in row i marks the pair of node copy i."""
+    """[m, u]: the 1 in row i marks the pair of node copy i."""
     of_keys: Incidence
-    """[u, n] or [u, s]: the one in row i marks the node or the subgraph of pair i."""
+    """[u, n] or [u, s]: the 1 in row i marks the node or the subgraph of pair i."""
     one_hot: Tensor
-    """[u, t], dense: the one in row i marks the distance of pair i."""
+    """[u, t], dense: the 1 in row i marks the distance of pair i."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -162,9 +162,9 @@ class Messages(NamedTuple):
     """The v distinct messages, one for each pair (edge, distance of its source)."""
 
     source: Incidence
-    """[v, u]: the one in row i marks the pair (node, distance) that sends message i."""
+    """[v, u]: the 1 in row i marks the pair (node, distance) that sends message i."""
     edge: Incidence
-    """[v, e]: the one in row i marks the edge of message i."""
+    """[v, e]: the 1 in row i marks the edge of message i."""
     into: Incidence
     """[m, v + u]: the ones in row i mark the messages that node copy i receives (first
     v columns), and the state of node copy i (last u columns)."""

@@ -37,8 +37,8 @@ def fast_reach(
     """Find the nodes of the egonets of all nodes.
 
     The nodes are divided into *blocks*: ranges of consecutive nodes without edges to
-    other ranges. A block has a dense matrix. After q products, entry (i, j) tells
-    whether node j is at most q edges away from node i.
+    other ranges. Each block has a dense adjacency matrix with self loops. Entry (i, j)
+    of its q-th power tells whether node j is at most q edges away from node i.
     """
     if not all_roots or not serves(root):
         return NotImplemented

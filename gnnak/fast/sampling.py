@@ -21,7 +21,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 FAST_NODES = 256
 """Largest connected component, in nodes, that the kernels support."""
 MIN_BLOCK = 64
-"""Smallest block size. With fewer block sizes, Triton compiles less often."""
+"""Smallest block size, in nodes. Triton compiles less often for fewer block sizes."""
 
 
 def _block_of(plan: Plan) -> int:

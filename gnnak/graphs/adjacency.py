@@ -27,7 +27,7 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the start in `self.node`, and the count, of each node's neighbours."""
+        """Return where each node's neighbours begin in `self.node`, and how many."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 

@@ -31,8 +31,8 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
 
     With skip s, coprime to `num_nodes`, node i is joined to i ± 1 and i ± s. All graphs
     are 4-regular, so 1-WL and 2-WL distinguish no two of them; 3-WL distinguishes the
-    ten default graphs. Subgraph-1-WL* (see `gnnak.graphs.named`) with 1-hop egonets
-    only detects triangles, which only skip 2 has.
+    ten default graphs. On 1-hop egonets, Subgraph-1-WL* (see `gnnak.graphs.named`)
+    detects triangles only; of the default skips, only 2 gives triangles.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
@@ -203,7 +203,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return one graph per node: switch it to isolate the node, and remove the node."""
+    """Return one graph per node: switched to isolate the node, then without it."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()

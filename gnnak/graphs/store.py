@@ -315,7 +315,7 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def with_new_edges(
     store: GraphStore, graph: Tensor, edge_index: Tensor, origin: Tensor | None
 ) -> GraphStore:
-    """Replace edges; edge i is in `graph[i]`, with attributes of edge `origin[i]`."""
+    """Replace edges; edge i, in `graph[i]`, has attributes of old edge `origin[i]`."""
     counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
     return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
 
@@ -366,7 +366,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Give edges with equal ends, in any order, and equal attributes one number, [e]."""
+    """Return each edge's group, [e]: equal attributes and ends, in either direction."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]

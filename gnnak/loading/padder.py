@@ -23,8 +23,8 @@ FEW_BATCHES = 4
 largest shape is then the size of the largest batch, multiplied by `SLACK`."""
 SLACK = 1.05
 LARGEST_STDS = 5.0
-"""With more batches, the largest shape has the mean size of a batch plus this many
-standard deviations, or the size of the largest batch if that is more."""
+"""With more than `FEW_BATCHES` batches, the largest shape is the mean size plus this
+many standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
 """Number of batches, padded to the largest shape, that determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
@@ -105,7 +105,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add `counts` to `seen`; once there are enough, choose smaller shapes."""
+        """Add `counts` to `seen`; choose smaller shapes after `ENOUGH_BATCHES`."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -147,8 +147,8 @@ def is_inside(shape: Shape, other: Shape) -> bool:
 
 
 FIRST_WINDOWS = 2
-"""Number of windows that are padded before a padded form is first used. The first batch
-is used after two windows: the second window is prefetched."""
+"""Number of windows that are padded before a padded form is first used. When the first
+batch is used, the second window is already being prefetched."""
 UNUSED_EPOCHS = 2
 """Padding stops when more epochs than this have begun since a padded form was last
 used. An evaluation, for example, may come between two epochs of training."""
@@ -194,8 +194,8 @@ class Demand:
 class Padder:
     """Pads batches of at most `batch_size` graphs to one of a few shapes.
 
-    The last batch stays unpadded if it has more graphs than the others, or only one
-    (BatchNorm raises an error). If `both`, unpadded batches are returned as well.
+    The last batch stays unpadded if it has more than `batch_size` graphs, or only one
+    graph, which BatchNorm rejects. If `both`, unpadded batches are returned as well.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """An int64 tensor of a window, with the entries of one batch after another."""
+    """An int64 tensor with the entries of all batches of a window, sorted by batch."""
 
     value: Tensor
     """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers": the r

@@ -167,7 +167,7 @@ class _Splitter:
         self.numbers = _merged(joint.fields() for joint in joints)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split a tensor without indices into batches; padding rows get `padding`."""
+        """Split `value` by batch; it has no indices. Padding rows are `padding`."""
         sizes = [self.before[axis], *self.sizes[axis]]
         return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 
@@ -239,7 +239,7 @@ SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Groupings of the entries of `Filling` by row, a node, and by column, a subgraph."""
+"""Groupings of the entries of `Filling`: by row (a node) and by column (a subgraph)."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -248,7 +248,7 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
 
 
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
-    """Split a window into its first `len(shapes)` batches, and pad each to a shape.
+    """Return the first `len(shapes)` batches of a window, each padded to its shape.
 
     The last graph contains all padding nodes. Padding subgraphs contain only padding
     nodes. A shape must be larger than its batch on every axis.
@@ -395,7 +395,7 @@ def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
 
 
 def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
-    """Return the groupings that models need: that by edge only with edge features."""
+    """Return the groupings that models need; grouping by edge needs edge features."""
     sampled = isinstance(window.subgraphs, SampledSubgraphs)
     groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
     if window.batch.edge_attr is None:

@@ -1,4 +1,4 @@
-"""Detect changes of a model, of tensors that its calls store, and of edges."""
+"""Detect changes of a model and of edges, and list tensors that a model call stores."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -34,12 +34,12 @@ numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes of all PyTorch modules or all PyG convs, which are not searched."""
+"""Attributes that every PyTorch module or PyG conv has; they are not searched."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
-"""Numbers are searched for in containers nested up to this depth."""
+"""Numbers and tensors are searched for in containers nested up to this depth."""
 MOST_ENTRIES = 300
-"""At most this many entries are searched per module. Larger containers are left out."""
+"""Limit on searched container entries per module. Larger containers are left out."""
 
 
 class Place(NamedTuple):
@@ -94,7 +94,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and of its numbers; none without numbers."""
+    """Return the places of a container and its numbers, or [] if it has no numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -225,7 +225,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Ignore, from now on, all numbers that the code in the `with` block changes."""
+        """Ignore from now on all numbers that the code in the `with` block changes."""
         if not self._is_same():
             self.remember()
         yield

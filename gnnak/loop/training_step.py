@@ -85,7 +85,7 @@ def make_captured_model(
 
 
 class Captured(NamedTuple):
-    """A captured model, and the axis, such as "nodes", of the rows of each output."""
+    """A captured model and, for each output, the axis of its rows, such as "nodes"."""
 
     run: CapturedModel
     axes: list[str | None]
@@ -131,7 +131,7 @@ class TrainingStep:
         call: `call(model, batch)` calls the model and returns its output, if the model
             cannot be called as above.
         autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, the
-            autocast applies that is active where the step is called.
+            step uses the autocast setting that is active where the step is called.
         capture: Whether steps on a GPU are captured as CUDA graphs.
         padded_loss: Whether `loss(output, batch, real)` is called with padding, so that
             it can be captured. Outputs and fields then have padding rows at the end;
@@ -243,10 +243,10 @@ class TrainingStep:
     def _find_captured(
         self, batch: Batch
     ) -> tuple[Captured, Item, Tensor | None] | None:
-        """Return what a captured step needs, or None if this step is not captured.
+        """Find the captured model for a batch; None if this step is not captured.
 
         Returns the captured model, the padded batch, and a flag on the device: whether
-        `edge_index` is unchanged. The flag is None without rooted subgraphs.
+        `edge_index` is unchanged. The flag is None if the batch has no subgraphs.
         """
         if self.reason is not None or not self.capture:
             return None
@@ -389,7 +389,7 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """Record the weights; warn of ones added since that are untrained."""
+        """Record all weights; warn of new weights that the optimizer does not train."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}

@@ -100,7 +100,7 @@ BUFFER_TOLERANCES = {
     torch.bfloat16: (5e-2, 2e-2),
 }
 """Per dtype, two factors (a, b): padding may change a buffer by a * change + b * size.
-The call without padding changes an entry by at most `change`, and to at most `size`."""
+`change` is the largest change of an entry without padding, `size` the largest value."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
@@ -161,7 +161,7 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers; return the result of `run`, and all `new_values`."""
+        """Restore the buffers, and call `run`; return its result and `new_values`."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
@@ -201,8 +201,8 @@ def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) ->
 
 
 NOISE = 0.3
-"""Size of random numbers that are added to weights. For a Linear, they are divided by
-the square root of the number of inputs."""
+"""Size of the random numbers added to weights and buffers. For a weight matrix, they
+are divided by the square root of the number of inputs."""
 
 
 class SavedWeights:
@@ -251,8 +251,8 @@ GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 because rounding changes the sign of some inputs of ReLUs. For other dtypes, and with
 autocast, only NaN and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
-"""See `GRADIENT_TOLERANCES`. Some gradients, such as the gradient of a bias before a
-BatchNorm, are zero up to rounding errors."""
+"""Factor in `GRADIENT_TOLERANCES`, for gradients that are zero up to rounding errors,
+such as the gradient of a bias before a BatchNorm."""
 
 
 class GradientComparison:
@@ -315,7 +315,7 @@ dtype has the factor of its real parts; other dtypes and autocast: `HALF_TOLERAN
 HALF_TOLERANCE = 5e-2
 """The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
-"""See `TOLERANCES`. Small outputs may be differences of larger, rounded values."""
+"""Term in `TOLERANCES`: small outputs may be differences of larger, rounded values."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200
@@ -433,7 +433,7 @@ class _Calls:
         return gradients.difference(ours, theirs)
 
     def _changed_output(self, padded: Callable[[], Any]) -> str:
-        """Name the first module without submodules whose output padding changes."""
+        """Name the first module without submodules where padding changes the output."""
         with _outputs_of_modules(self.model) as wanted:
             self.buffers.call(self.plain)
         with _outputs_of_modules(self.model) as found:

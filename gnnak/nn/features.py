@@ -154,7 +154,7 @@ class ConstantEncoder(nn.Module):
 class CategoricalEncoder(nn.Module):
     """Encode categorical features as the sum of one learned embedding per column.
 
-    Column i has the rows `first[i]` to `first[i] + limit[i] - 1` of one table.
+    All columns share one table; column i has `limit[i]` rows, starting at `first[i]`.
     """
 
     first: Tensor

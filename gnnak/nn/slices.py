@@ -75,7 +75,7 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether a layer may encode its subgraphs slice by slice.
 
-    Streamed subgraphs cannot be encoded otherwise: for them, `SubgraphError` is raised.
+    Raises `SubgraphError` for streamed subgraphs that the layer cannot slice.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED
@@ -103,8 +103,8 @@ def sliced_encodings(
 
     `encode` pools context encodings by "sum". The sums of all slices are added; with
     `reduce="mean"`, they are divided by the number of subgraphs that contain the node.
-    In training, all slices are encoded several times: pass i finds the statistics of
-    the i-th BatchNorm call over the rows of all slices, the last pass the encodings.
+    In training, all slices are encoded several times. Pass i computes the statistics of
+    the i-th BatchNorm call over the rows of all slices. The last pass gives encodings.
     """
     parts: LazySlices
     if isinstance(subgraphs, StreamedSubgraphs):
@@ -218,7 +218,7 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """A BatchNorm call needs the `Statistics` of all slices, but only one is known."""
+    """A BatchNorm call needs the `Statistics` of all slices, but has those of one."""
 
 
 class BatchStatistics(TorchFunctionMode):

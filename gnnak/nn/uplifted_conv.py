@@ -302,7 +302,7 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Return states, `edge_index`, sparse values or None, and the rest of a call."""
+    """Return node states, `edge_index`, edge values (or None) and other arguments."""
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -357,7 +357,7 @@ def with_values(
 PASSES = 3
 """`GrowthWatch` measures states in this many forward passes in training."""
 MAX_GROWTH = 10.0
-"""Growth of the root mean square of states, over all layers, to warn of."""
+"""`GrowthWatch` warns only if the layers scale node states by more than this factor."""
 MAX_SIZE = 30.0
 """`GrowthWatch` warns only if the root mean square of the output is above this."""
 
@@ -373,8 +373,8 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer in the first training steps.
 
-    Without norms, sums over large subgraphs make states grow in every layer, so that
-    training starts with a large loss.
+    Without norms such as BatchNorm, sums over large subgraphs make states grow in every
+    layer, so that training starts with a large loss.
     """
 
     def __init__(self) -> None:

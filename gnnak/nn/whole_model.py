@@ -170,7 +170,7 @@ def _choose(
 
 
 def matches(selector: Selector, name: str, module: nn.Module) -> bool:
-    """Return whether `selector` fits a module's class, or its or a parent's name."""
+    """Return whether `selector` fits a module's class or name, or a parent's name."""
     if isinstance(selector, type):
         return isinstance(module, selector)
     if selector in {cls.__name__ for cls in type(module).__mro__[:-1]}:

@@ -1,4 +1,4 @@
-"""The tables of the GNN-AK paper: its numbers, and the settings of each cell."""
+"""The tables of the GNN-AK paper: the printed numbers, and the runs for each cell."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Plan:
     """The runs over seeds and folds whose mean a table cell shows."""
 
     experiment: str
-    """The experiment (a file in `configs/`) whose options `config` changes."""
+    """The experiment (a file in `configs/`) on whose options `config` is based."""
     config: RunConfig
     """The config of all runs; its seed and fold are ignored."""
     epochs: int
@@ -151,7 +151,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a column's settings, with those in `_columns.yaml` that `entry` names."""
+    """Return a column's settings, with those that it takes from `_columns.yaml`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

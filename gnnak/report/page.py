@@ -30,7 +30,7 @@ from gnnak.training.records.results import Record, environment, read_records
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""Up to this many runs for the paper's tables count as the user's own runs."""
+"""If at most this many runs fit the paper's tables, they count as the user's own."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -40,7 +40,7 @@ TEMPLATES = Environment(
 """Reads `page.html` from the folder of this module; inserted texts are escaped."""
 DROP = "case device strategy min_coverage share step_seconds step_mb"
 QUALITY = "model target epochs seed test_mae"
-"""The keys of records of `subgraph_drop.jsonl` and of `drop_quality.jsonl`."""
+"""Keys of records in `subgraph_drop.jsonl` (DROP), `drop_quality.jsonl` (QUALITY)."""
 Rows = Sequence[tuple[str, ...]]
 
 

@@ -27,7 +27,7 @@ CURVE_COLOURS = ("#8d99ae", "#d1495b", "#2e4057", "#66a182")
 INK = "#010203"
 """`inline_svg` replaces this colour by `currentColor`, the text colour of the page."""
 GRAPH_EDGES = "#555555"
-"""Colour of the edges of graphs, which `inline_svg` replaces as it does `INK`."""
+"""Colour of graph edges. `inline_svg` replaces this colour by `currentColor`, too."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, visible on a white and on a black page."""
 STYLE: dict[Any, Any] = {
@@ -208,7 +208,7 @@ def settings_figure(
 
 @rc_context(STYLE)
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot the cost of SubgraphDrop relative to all subgraphs; return an `<svg>`."""
+    """Plot SubgraphDrop's cost relative to training on all subgraphs, as an `<svg>`."""
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -230,7 +230,7 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot the relative cost of one strategy by the share of sampled subgraphs."""
+    """Plot a strategy's cost (all subgraphs: 1) over the share of sampled subgraphs."""
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]
@@ -281,7 +281,7 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
 
 @rc_context(STYLE)
 def extraction_figure(records: Sequence[Record]) -> str:
-    """Plot seconds of gnnak and PyG to extract egonets; return an `<svg>`."""
+    """Plot how long gnnak and PyG take to extract egonets; return an `<svg>`."""
     figure = Figure(figsize=(7.2, 0.8 + 0.62 * len(records)), layout="constrained")
     axes = figure.subplots()
     for place, (key, name) in enumerate((("gnnak", "gnnak"), ("pyg", "PyG"))):

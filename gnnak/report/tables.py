@@ -29,9 +29,9 @@ Verdict = Literal["better", "within", "worse", "oom"]
 """How our number compares with the paper's, see `compare`."""
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼", "oom": "◆"}
 DEVIATIONS = 2.0
-"""Our number agrees with the paper's within this many standard deviations."""
+"""Largest difference of numbers that agree, in standard deviations of the paper."""
 SHARE = 0.05
-"""Without a standard deviation, our number agrees within this share of the paper's."""
+"""Largest relative difference of numbers that agree, if the paper has no deviation."""
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
 
 
@@ -84,7 +84,7 @@ class Counts:
 
     @property
     def share(self) -> float | None:
-        """Share of compared cells that are better or agree; None without such cells."""
+        """Share of compared cells that are better or within; None if there are none."""
         compared = self.better + self.within + self.worse
         return (self.better + self.within) / compared if compared else None
 
@@ -273,7 +273,7 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
-    """Summarise the recorded runs of a plan; None if none has the planned epochs."""
+    """Summarise the recorded runs of a plan; None if no run has enough epochs."""
     records = runs.complete(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]
@@ -300,7 +300,7 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to a cell; add its footnote to `marks` (text to letter)."""
+    """Add our number to a cell, and its footnote to `marks` (maps text to letter)."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         value = statistics[cell.fact.dataset][cell.fact.statistic]
         shown = cell.style.number(value) if isinstance(value, float) else str(value)
@@ -341,7 +341,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs of a table without a record of the planned epochs or more."""
+    """Return a table's runs that have no record with at least the planned epochs."""
     runs = []
     for cell in table.cells():
         plan = cell.plan

@@ -167,8 +167,8 @@ def sample_subgraphs(
         edge_index: The graph's edges, [2, e].
         sampled: Boolean mask of the subgraphs to select, [s]; every node must be in at
             least one selected subgraph (checked only on a CPU).
-        plan: The result of `SubgraphDrop.plan` for this batch. If None, the parts that
-            are needed are computed now.
+        plan: The result of `SubgraphDrop.plan` for this batch. If None, the parts of
+            the plan that are needed are computed now.
 
     Returns:
         The selected subgraphs, with a matrix to estimate encodings of dropped roots.
@@ -233,7 +233,7 @@ def sample_egonets(
     num_nodes: int,
     generator: torch.Generator | None = None,
 ) -> SampledSubgraphs:
-    """Extract egonets and sample some of them. Dropped egonets get no edges."""
+    """Find the nodes of all egonets, sample egonets, and find the edges of these."""
     neighbors = incoming(edge_index, num_nodes)
     sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
     limit = CopyLimit(extractor.copy_limit, edge_index.device)

@@ -62,7 +62,7 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return ranks, [s]: of subgraphs with equal scores, sample the highest rank."""
+    """Return ranks, [s]: among equal scores, the highest rank is sampled."""
     return rank if ties == "random" else subgraphs.num_subgraphs - 1 - subgraphs.root
 
 

@@ -1,4 +1,4 @@
-"""Estimate the size of all subgraphs; advise what to do if they do not fit."""
+"""Estimate the size of all subgraphs; give advice if they do not fit into memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""Largest number of copies per extraction; larger subgraphs count as this many."""
+"""Largest number of copies per extraction; a subgraph with more counts as this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -104,7 +104,7 @@ SECONDS = 0.3
 WHOLE_SECONDS = 0.8
 """Seconds to estimate the size of all egonets."""
 SAMPLE = 64
-"""Number of roots for estimating an alternative; egonets use four times as many."""
+"""Roots for the estimate of an alternative to egonets; for egonets, 4 times as many."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 MOST_EDGES = 1 << 22
@@ -112,10 +112,10 @@ MOST_EDGES = 1 << 22
 SLICE = " a slice"
 """Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""The options of an alternative, a text to follow its memory, and its sizes."""
+"""An alternative to egonets: its options, the text after its memory, and its sizes."""
 Cost = Callable[[Sizes, bool], float]
-"""Returns the bytes that subgraphs of some sizes need; if the second argument is True,
-with one layer at a time in memory."""
+"""Returns the bytes that subgraphs of the given sizes need. If the second argument is
+True, only one layer at a time is in memory."""
 
 
 def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None:

@@ -42,7 +42,7 @@ class LazySlices:
 
 
 class Stream(LazySlices):
-    """Slices of at most `max_copies` node copies; `stream[i]` extracts slice i."""
+    """Slices of up to about `max_copies` node copies; `stream[i]` extracts slice i."""
 
     def __init__(
         self, extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
@@ -79,7 +79,7 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedSubgraphs(RootedSubgraphs):
-    """Rooted subgraphs in slices, of which only one at a time has copies in memory."""
+    """Rooted subgraphs in slices; only one slice at a time is in memory."""
 
     parts: LazySlices = field(kw_only=True)
 

@@ -244,7 +244,7 @@ class Seeds:
 
 
 class NodeData(GraphData):
-    """Batches of one graph, whose nodes are for training, validation and test."""
+    """Batches of one graph whose nodes are split into training, validation and test."""
 
     def setup(self, stage: str) -> None:
         assert self.trainer is not None

@@ -131,7 +131,7 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 @rank_zero_only
 def warn_of_unused(dataset: Dataset, own: OwnData) -> None:
-    """Warn about attributes that are ignored, and about one-way edges."""
+    """Warn about ignored attributes, and about edges that have only one direction."""
     use, chosen = dataset.features, own.node_attr or own.edge_attr
     if use is not None and (use.unused_nodes or use.unused_edges) and not chosen:
         logging.getLogger("gnnak").warning(use.line())
@@ -244,7 +244,7 @@ def _compare(
 def _done(
     config: RunConfig, folder: Path, finished: Mapping[str, Record]
 ) -> Record | None:
-    """Return the record of a run; None if it has none, or has a `last.ckpt`."""
+    """Return a run's record; None if it has none, or if `folder` has a `last.ckpt`."""
     return None if (folder / LAST).exists() else finished.get(config.hash())
 
 

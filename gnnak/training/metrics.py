@@ -56,7 +56,7 @@ class TargetMean(Collected):
 
 
 class ColumnMean(TargetMean):
-    """Averages a metric over labels with both classes; NaN targets are ignored."""
+    """Averages a metric over labels with positive and negative targets; ignores NaN."""
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
         yes = answers.long()
@@ -126,7 +126,7 @@ def _figure(
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the function `then(torchmetrics metric)`; it is NaN if undefined."""
+    """Return a function that computes a score and applies `then`; NaN if undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
         with warnings.catch_warnings():

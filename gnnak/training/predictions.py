@@ -125,7 +125,7 @@ def predict(
     smiles: str | None = None,
     nodes: object = None,
 ) -> Predictions:
-    """Predict for all rows of a file or list; several models are averaged."""
+    """Predict for all rows of a file or list; average the predictions of the models."""
     parts = predict_parts(models, graphs, batch_size, embeddings, smiles, nodes)
     return joined([part.predictions for part in parts])
 
@@ -143,7 +143,7 @@ def predict_parts(
 
     The predictions of several networks are averaged. `smiles` names a column; None
     means the column of the training. `nodes` chooses nodes of one graph, as a mask or
-    numbers; None means all. The first `skip` rows, whole parts, are left out.
+    numbers; None means all. Parts that end in the first `skip` rows are left out.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -221,8 +221,8 @@ def raw_outputs(
 ) -> Tensor:
     """Return the predictions or logits of a model for all graphs, on the CPU.
 
-    If the model was trained on sampled neighbourhoods, only predict for `nodes`, and
-    keep only their rows in `states`, to which a hook appends the inputs of the head.
+    The caller's hook appends the inputs of the head to `states`. If the model was
+    trained on sampled neighbourhoods, outputs and `states` are only for `nodes`.
     """
     if model.config.train.num_neighbors and len(store) == 1:
         return _of_seeds(model, with_node_features(store), batch_size, nodes, states)

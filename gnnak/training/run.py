@@ -53,7 +53,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, graphs: GraphStore) -> None:
-    """Set the embeddings of categories that do not occur in training to the mean."""
+    """Set the embeddings of categories that `graphs` lack to the mean over `graphs`."""
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
     for encoder, values in encoders:
@@ -374,7 +374,7 @@ def evaluate(
     other_data: bool = False,
     metric: str | None = None,
 ) -> Evaluation:
-    """Score a trained network on a part of a data set, by default by its metric."""
+    """Score a network on a part of a data set; default metric: the data set's."""
     config, info = checkpoint.config, dataset.info
     _check_data(checkpoint, dataset, other_data)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)

@@ -1,4 +1,4 @@
-"""A WL test bounds a network if it distinguishes all graphs that the network does."""
+"""The WL test that bounds a network: it tells apart all graphs that the network can."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -180,7 +180,7 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def default_hops(name: str) -> int | None:
-    """Return the radius of a network's egonets by default; None means whole graphs."""
+    """Return the default radius of a network's egonets; None means whole graphs."""
     return SubgraphOptions.num_hops if parse_name(name).kind == "egonets" else None
 
 

@@ -23,7 +23,7 @@ _NUMBERS_PER_ITEM = 14
 """Most int64 values that one round needs per node, edge or tuple (measured)."""
 
 MOST_COUNTED = 1 << 22
-"""For egonets with more nodes in total, `estimated_bytes` uses an upper bound."""
+"""If egonets have more nodes in total, `estimated_bytes` only bounds their sizes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
@@ -88,8 +88,8 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 
     Args:
         test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
-            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
-            with other settings need `num_hops`.
+            test that bounds the network. The network's egonets have 3 hops, as in
+            `build_model`; if yours have another radius, set `num_hops`.
         graphs: networkx graphs, PyG data, (edge_index, num_nodes), graph6 strings, or
             paths of files of one graph each.
         **options: Fields of `Options` that the test takes.
@@ -129,8 +129,8 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
 
     Args:
         test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
-            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
-            with other settings need `num_hops`.
+            test that bounds the network. The network's egonets have 3 hops, as in
+            `build_model`; if yours have another radius, set `num_hops`.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.

@@ -1,7 +1,7 @@
 """Intern tuples and multisets: replace each of them by its rank, an integer.
 
 The rank is the position in the sorted list of all distinct tuples. So there are no hash
-collisions, and ranks do not depend on node order. Tensors are int64, not negative.
+collisions, and ranks do not depend on node order. All values are int64, at least 0.
 """
 
 import torch

@@ -20,7 +20,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask of nodes, [n]: in each graph, those of the lowest shared colour."""
+    """Return a mask, [n]: the nodes with the lowest repeated colour of their graph."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1

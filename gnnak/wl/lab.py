@@ -57,8 +57,8 @@ class LabResult:
 
     family: str
     contender: str
-    """A test with its options; or the name of a network with `random` or `trained`, for
-    its weights, and its radius, or with `bound`, for the test that bounds it."""
+    """A test with its options; or the name of a network and what was run: `bound`, the
+    test that bounds it, or its `random` or `trained` weights, with the radius."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
@@ -160,8 +160,8 @@ DEGREES = (0, 1, 1, 1, 1)
 class PlainEmbedder(nn.Module):
     """A network without its head, with random float64 weights, in evaluation mode.
 
-    Subgraph GNNs besides GNN-AK pool by sums, since a mean loses the number of nodes;
-    Nested GNN encodes distances instead of resistances.
+    Subgraph GNNs except GNN-AK pool by sums, since a mean loses the number of nodes.
+    Nested GNN encodes only distances, no resistances.
     """
 
     def __init__(
@@ -209,10 +209,10 @@ def run_networks(
     steps: int = 5,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run networks and the WL tests that bound them; yield three results per family.
+    """Run networks, and the WL tests that bound them, on families of graphs.
 
-    For each network, the results are of its WL test, of random weights, and of weights
-    after `steps` steps of `push_apart`. Wrong networks raise `OptionError` at once.
+    Yields three results per family and network: of the WL test, of random weights, and
+    after `steps` steps of `push_apart`. Wrong names raise `OptionError` at once.
     """
     hops = {n: default_hops(n) if num_hops is None else num_hops for n in names}
     for network, radius in hops.items():

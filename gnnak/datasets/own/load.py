@@ -1,4 +1,4 @@
-"""Load own data as a `Dataset`; categorical features get one more category, "other"."""
+"""Load the user's data as a `Dataset`; categorical features get a category "other"."""
 
 from __future__ import annotations
 

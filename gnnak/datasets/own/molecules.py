@@ -50,8 +50,8 @@ class Featurizer(NamedTuple):
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on gnnak's own data sets also sets the embeddings of categories
-    that no training graph has. Training on the user's data always sets them."""
+    """Whether training on gnnak's own data sets gives the mean embedding to categories
+    that no training graph has. Training on the user's data always does so."""
 
 
 FEATURIZERS = {
@@ -124,7 +124,7 @@ MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
 
 
 def molecule_files(path: FilePath) -> list[Path]:
-    """Return tables and `.smi` files: `path` itself, or those in the folder `path`."""
+    """Return the file or the folder's files; [] unless all are tables or `.smi`."""
     where = Path(path)
     files = [where]
     if where.is_dir():
@@ -192,7 +192,7 @@ def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], An
 
 @contextmanager
 def _open(path: Path) -> Iterator[OpenTable]:
-    """Context manager: open a table, or a `.smi` file as a table without names."""
+    """Context manager: open a table, or a `.smi` file as a table without header."""
     if format_suffix(path) != ".smi":
         with open_table(path) as table:
             yield table
@@ -215,7 +215,7 @@ def _as_molecules(
     smiles: str | None,
     featurizer: str,
 ) -> GraphRows:
-    """Convert some rows of a file to graphs; `GraphRows.bad` counts them from 1."""
+    """Convert rows of a file to graphs; `GraphRows.bad` numbers these rows from 1."""
     column = find_smiles(file, smiles, names) if names else None
     place = names.index(column) if column else 0
     texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]

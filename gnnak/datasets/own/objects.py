@@ -264,7 +264,7 @@ def check_attributes(
 
 
 def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
-    """Return names of fields that may belong to nodes, and to edges."""
+    """Return two sets: names of fields that may belong to nodes, and to edges."""
     names: set[str] = set()
     nodes, edges = set(), set()
     for graph in graphs:
@@ -321,7 +321,7 @@ def _pyg_features(
 def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
-    """Convert graphs, keyed by row; return the store, its graphs' rows, bad rows."""
+    """Convert graphs, keyed by row; return a store, each graph's row, and bad rows."""
     with suppress(Exception):  # other libraries' objects raise many types
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
     parts: list[GraphStore] = []

@@ -1,4 +1,4 @@
-"""Split own data into training, validation and test graphs, or into folds."""
+"""Split the user's data into training, validation and test graphs, or into folds."""
 
 from __future__ import annotations
 

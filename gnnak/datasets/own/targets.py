@@ -127,7 +127,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return class names: 1.0 as 1; `TRUE` as `true` if rows have both spellings."""
+    """Normalise class names: 1.0 to 1, `TRUE` to `true` if both spellings occur."""
     names = [None if text is None else _without_point(text) for text in column]
     known = {name for name in names if name is not None}
     lower = {name.lower() for name in known}
@@ -146,7 +146,7 @@ def _without_point(text: str) -> str:
 
 
 LIMIT = 3.0e38
-"""Bound on the size of targets, slightly below the largest float32."""
+"""Bound on the absolute value of targets, slightly below the largest float32."""
 
 
 class Targets(NamedTuple):
@@ -228,7 +228,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Encode classes by position in `classes` or, if empty, in all classes, sorted."""
+    """Encode a class as its position in `classes`, by default in the sorted classes."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]

@@ -1,4 +1,4 @@
-"""Find the targets of own data: columns of a table, graph attributes or lists."""
+"""Find the targets of the user's data: table columns, graph attributes or lists."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Columns = Mapping[str, Sequence[str]]
 def with_points(
     columns: Columns, source: str, targets: Sequence[str], task: str | None
 ) -> Columns:
-    """Replace decimal commas by points in the target columns, by default in all."""
+    """Replace decimal commas by points in the columns `targets`, by default in all."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -66,8 +66,8 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    Words, and classes in several notations, are returned unchanged. Other columns raise
-    `GraphError` if they have separators of thousands, or both commas and points.
+    Columns of words are unchanged, and so are classes in mixed notations. Others raise
+    `GraphError` if they have thousands separators, or both decimal commas and points.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -205,7 +205,7 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Remove `y` if other targets are given; set `node_targets` if nodes have them."""
+    """Drop `y` if other targets are given; set `node_targets` if they are of nodes."""
     store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
         store = replace(store, y=None, node_targets=False)

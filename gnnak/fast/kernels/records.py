@@ -71,7 +71,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """Groups of m rows, which `gated_sums` multiplies by gates and adds up."""
+    """Groups of m rows; `gated_sums` multiplies rows by gates, and sums each group."""
 
     groups: Groups
     key: Tensor
@@ -86,7 +86,7 @@ class HopLinears(NamedTuple):
     """Weights, or gradients of weights, of the Linears that compute hop tables."""
 
     weights: list[Tensor]
-    """[c, h] each. A first Linear without bias computes embeddings to add to states."""
+    """[c, h] each. If the first Linear has no bias, its output is added to states."""
     biases: list[Tensor]
     """[c] each: the biases of the Linears that compute tables of gates."""
 

@@ -418,7 +418,7 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Sum `z` over each subgraph, [s, c], and over each node's copies, [n, c]."""
+    """Finish the MLPs of `z`, gate, and sum by subgraph, [s, c], or by node, [n, c]."""
     tables = [gates.get(name) for name in transforms]
     pools = [
         Pool(

@@ -124,7 +124,7 @@ def norm_relu_linears(
     norm_follows: bool,
     recompute: bool = False,
 ) -> list[Rows]:
-    """Apply a norm, ReLU and Linear to each of several equal column blocks of `h`."""
+    """Split the columns of `h` evenly; apply a norm, ReLU and Linear to each part."""
     weights = [
         part
         for norm, linear in zip(norms, linears, strict=True)

@@ -101,7 +101,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`; `weights`: of `_mlps`, then of `mix`."""
+    """Autograd function of `fused_block`; `weights` are for `_mlps`, then for `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:

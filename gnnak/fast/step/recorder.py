@@ -33,7 +33,7 @@ _capturing = RLock()
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    No graph reads what another graph, or an earlier replay, wrote to the pool.
+    A graph reads from the pool only what graphs of the same training step have written.
     `peak_bytes` is the growth of memory in the last warm-up before the first capture.
     """
 

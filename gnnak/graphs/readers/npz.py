@@ -119,7 +119,7 @@ SPARSE_X = ("x_indptr", "x_indices", "x_shape", "x_values")
 ONE_GRAPH_KEYS = (*SPARSE_X, *MASKS)
 """Keys that only a file of one graph may have."""
 DENSE_PER_ENTRY = 1000
-"""A sparse matrix is refused if it has more entries per stored entry than this."""
+"""Largest number of entries of a dense matrix per stored entry of its sparse form."""
 
 
 def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
@@ -345,9 +345,9 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
     If every edge has a reverse edge with the same attributes, only one direction is
     written, and `read_npz` may return the edges in another order. Otherwise, all edges
-    are written, with `directed` set. This also holds if some parallel edges
-    would be kept as (u, v) and others as (v, u). Integers are written in the smallest
-    dtype that can represent them, and read as int64.
+    are written, with `directed` set. All edges are also written if, of parallel edges,
+    some would be kept as (u, v) and others as (v, u). Integers are written in the
+    smallest dtype that can represent them, and read as int64.
 
     Args:
         path: The file; an existing file is replaced.
@@ -413,7 +413,7 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
-    """Build a `GraphFile` without reverse edges; also return the flag `directed`."""
+    """Build a `GraphFile` of the stored edges only; also return the flag `directed`."""
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)

@@ -336,7 +336,7 @@ class Attributes:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the row numbers of graphs, given on CPU (`host`) and device (`there`)."""
+    """Return rows of graphs; `host` and `there` are graph numbers on CPU and device."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"

@@ -147,8 +147,8 @@ ATOM_TYPES = (
 )
 """The names of the 28 atom types; ZINC-12K has atoms of the first 21 types."""
 OTHER_ATOM = len(ATOM_TYPES) - 1
-"""The type of all other atoms: the last, since the embedding table ends there. ZINC-12K
-does not have this type."""
+"""Type of atoms without a name in `ATOM_TYPES`: the last, since the embedding table has
+no further row. ZINC-12K does not have this type."""
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE")
 """The names of bond types 1, 2 and 3. Type 0, not in ZINC-12K, is for all others."""
 

@@ -82,7 +82,7 @@ def find_pairs(batch: Tensor) -> NodePairs:
 def pair_states(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Build pair states, [p, w]: (i, i) has node i; (i, j) has edge j -> i, or zero."""
+    """Build pair states, [p, w]: (i, i) holds x_i; (i, j) the edge j -> i, or zero."""
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
     source, target = edge_index
@@ -191,8 +191,8 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: matrix products of the states of node pairs, per channel.
 
-    `xavier` selects Xavier initialisation. PyTorch's makes products so small that
-    float32 rounds away differences that only show after several blocks.
+    `xavier` selects Xavier initialisation. With PyTorch's default initialisation, the
+    products can be so small that float32 rounds away differences between graphs.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:

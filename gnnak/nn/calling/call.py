@@ -61,7 +61,7 @@ class Inputs:
         }
 
     def check(self, x: Tensor, num_edges: int | None) -> None:
-        """Raise an error unless every argument has one row per node or edge."""
+        """Raise an error for an argument with a wrong number of rows or device."""
         of_nodes = (self.node, x.size(0), GraphError, "node")
         of_edges = (self.edge, num_edges, EdgeAttrError, "column of edge_index")
         for values, count, error, each in (of_nodes, of_edges):
@@ -347,8 +347,8 @@ def masks_on_copies(
 
 
 IGNORED = ("batch", "batch_size")
-"""Arguments that an uplifted conv ignores: its base GNN gets the subgraph of each node
-copy as `batch`."""
+"""Arguments that an uplifted conv ignores. As `batch`, its base GNN gets the index of
+the subgraph of each node copy."""
 REFUSED = ("return_attention_weights", "return_semantic_attention_weights")
 """Arguments that an uplifted conv refuses: they ask for one attention weight per edge,
 but an edge has one in every subgraph."""

@@ -35,7 +35,7 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return examples of further arguments; the first have required arguments only."""
+    """Return sets of example arguments: first the required ones, then known ones."""
     if unknown_arguments(gnn):
         return []
     further = further_arguments(gnn)
@@ -223,8 +223,9 @@ def try_out(
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
     Rows of `edge_attr`, [e, ...], are tried first. `gnn` does not change, except that
-    lazy modules initialise weights for `in_channels`. Messages quote `origin`, the
-    source of this width. If no call returns node states, `WidthError` is raised.
+    lazy modules initialise weights for `in_channels`. Error messages quote `origin`,
+    a text that says where `in_channels` comes from. If no call returns node states,
+    `WidthError` is raised.
     """
     check_callable(gnn)
     with trial_mode(gnn):
@@ -235,10 +236,10 @@ def try_out(
 
 
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
-    """Return the input and output widths of `gnn`; None if no declared width works.
+    """Return the input and output widths of `gnn`; None if no tried width works.
 
-    If none does, half of each is tried: the first Linear of convs such as EdgeConv
-    takes the states of two nodes. Half a width must work without edge attributes.
+    Declared widths are tried first, then half of each: the first Linear of convs such
+    as EdgeConv takes two node states. Half a width must work without edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -257,7 +258,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Return the first successful trial and its result, else the first one and None."""
+    """Return the first trial that succeeds and its result, else the first and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

@@ -114,7 +114,7 @@ class NestedReadout(nn.Module):
         self.reduce = reduce
 
     def forward(self, states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
-        """Return node states, [n, L * c], from `states` before and after each layer."""
+        """Return node states, [n, L * c]; `states` has h^0, ..., h^L, each [m, c]."""
         h = torch.cat(list(states[1:]), dim=1)
         if self.reduce is None:
             pooled = at_centroid(h, subgraphs)
@@ -244,8 +244,8 @@ def dss_gnn(
 
 
 SunConvs = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
-"""The convs of a `SUNLayer`: inside the subgraphs and on the graph, for all nodes but
-the root; inside the subgraphs and on the graph, for the root."""
+"""The four convs of a `SUNLayer`. Two compute the states of nodes other than the root:
+one inside the subgraphs, one on the graph. Two compute those of the root, likewise."""
 
 
 class SUNLayer(nn.Module):
@@ -258,7 +258,7 @@ class SUNLayer(nn.Module):
         + \text{BN}(\text{CONV}_{\text{inside}}(h)_{u,v})
         + \text{BN}(\text{CONV}_{\text{graph}}(\text{POOL}_w\, h_{w,\cdot})_v)\Big)$$
 
-    and for $u = v$, with convs of their own:
+    and for $u = v$, with two other convs, $\text{CONV}'$:
 
     $$h_{v,v} \leftarrow \text{ReLU}\Big(\text{MLP}_5(h_{v,v})
         + \text{MLP}_6\big(\sum_w h_{v,w}\big)

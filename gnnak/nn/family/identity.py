@@ -55,7 +55,7 @@ def root_readout(states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor
 
 
 def normalised_readout(states: Sequence[Tensor], _: RootedSubgraphs) -> Tensor:
-    """Return the normalised node states of the last layer, [n, c]."""
+    """Return the last layer's node states, each divided by its L2 norm, [n, c]."""
     return normalize(states[-1])
 
 
@@ -111,7 +111,7 @@ def id_fast_gnn(
 
     A GNN runs on the graph, not on subgraphs. A `ClosedWalkEncoder` adds the weights of
     closed walks to the input, and the output is normalised. Difference from the
-    authors' code: a Linear maps the weights, which are then added, not concatenated.
+    authors' code: the weights, mapped by a Linear, are added instead of concatenated.
 
     Args:
         convs: One conv per layer, of equal input and output width.

@@ -127,7 +127,7 @@ def _pairs(options: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def read_only(config: RunConfig) -> dict[str, Any]:
-    """Return the options of a run by name, without those that the model ignores."""
+    """Return a run's options by name, without model options that the model ignores."""
     read = {f"model.{name}" for name in read_options(config.model)}
     options = flat(config.to_dict()).items()
     return {k: v for k, v in options if k in read or not k.startswith("model.")}
@@ -228,9 +228,9 @@ def find_config(
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
-    `data` is the name of a data set, a YAML file or the user's own data. `own` has
-    fields of `OwnData`; `options` has all other options. A model that ignores an option
-    raises `OptionError`, unless `several_models` is True.
+    `data` names a data set, or is the path of a YAML file or of the user's own data.
+    `own` has fields of `OwnData`; `options` has all other options. An option that the
+    model ignores raises `OptionError`, unless `several_models` is True.
     """
     options = full_names(options)
     if is_own(data):

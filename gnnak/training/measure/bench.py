@@ -113,7 +113,7 @@ WARM_UP, MOST = 2, 20
 
 
 class PhaseTimes(Callback):
-    """Callback that, after the training, times the phases of uncaptured steps."""
+    """Callback that times the phases of uncaptured steps, run after the training."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -196,7 +196,7 @@ class KernelTimes(Callback):
         self._profile: Any = None
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start the profiler before any capture; else it misses captured kernels."""
+        """Profile once before any capture: later profiles then see captured kernels."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 
@@ -314,7 +314,7 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""Least number of untimed batches, so that most batch shapes have their CUDA graph."""
+"""Least number of untimed batches; after them, most batch shapes have a CUDA graph."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ LAYOUT = 1
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The weights of a trained network, with the config and data set of its run."""
+    """The weights of a trained network, and the config and `DatasetInfo` of its run."""
 
     config: RunConfig
     info: DatasetInfo
@@ -357,9 +357,9 @@ def save_folder(
 ) -> None:
     """Write a trained network to a folder; replace an older network there.
 
-    The folder names training files without their paths, and lists no skipped rows.
-    `name` stands in the model card's example. If a README.md or config.json is there
-    that is not ours, the folder is refused.
+    The folder has the names of training files without paths, and no skipped rows. The
+    model card's example loads `name`. A README.md or config.json that is not from gnnak
+    is not replaced: `FileFormatError` is raised.
     """
     make_folder(folder)
     _check_replaceable(folder)

@@ -22,8 +22,8 @@ STATISTICS = "datasets.jsonl"
 class RunRecords:
     """The JSON records of training runs, which can be searched by config.
 
-    A search ignores seed and fold. Options that a record lacks have their default
-    values. Records with unknown options are never found. `timed` also has benchmarks.
+    A search ignores seed and fold. Options that a record lacks have default values. A
+    record with unknown options is never found. `timed` lists runs and benchmarks.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -58,7 +58,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return the runs of this config, or if none, the longest with more epochs."""
+        """Return runs of this config; if there are none, the longest of longer runs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)
@@ -66,7 +66,7 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return runs of at least `least` epochs, otherwise with this config."""
+        """Return runs with `config`, but of any length from `least` epochs on."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
@@ -82,7 +82,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return hashes of a config with and without `LENGTH`; None if outdated."""
+    """Hash a record's config with and without `LENGTH`; None if options are unknown."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

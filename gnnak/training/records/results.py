@@ -65,7 +65,7 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Verify the checksum, of `line` or else of the record's values; remove it."""
+    """Remove the checksum; raise `ValueError` if it fits neither `line` nor values."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)

@@ -129,7 +129,7 @@ def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
 
 
 PROGRAM = "nvidia-cuda-mps-control"
-"""Starts and ends NVIDIA's multi-process service (MPS): processes share a GPU."""
+"""Program that starts and ends NVIDIA's multi-process service (MPS), to share a GPU."""
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 """Environment variables by which processes find MPS."""
 WAIT_SECONDS = 20
@@ -138,7 +138,7 @@ WAIT_SECONDS = 20
 
 @contextmanager
 def multi_process_service() -> Iterator[bool]:
-    """Context manager: share the GPU by NVIDIA's MPS; yield whether it runs."""
+    """Context manager: start NVIDIA's MPS to share a GPU; yield whether it started."""
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
     folder = before.get(FOLDERS[0])
@@ -255,7 +255,7 @@ TRIES = 2
 CONTEXT_MB = 700.0
 """Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
-"""Fraction of a GPU's free memory that parallel runs may use, by estimate."""
+"""Largest fraction of a GPU's free memory that parallel runs are expected to use."""
 STOP_SECONDS = 10
 """Seconds to wait until a worker has ended its step and written a checkpoint."""
 POLL_SECONDS = 0.5
