@@ -52,7 +52,7 @@ class TrialOptions:
     subgraphs: SubgraphKind = "egonets"
     """Kind of subgraphs; must not depend on random numbers or the order of nodes."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Encodings of pairs (root, node); None: as published. GNN-AK ignores them."""
+    """Encodings of pairs (root, node); if None, as published. GNN-AK ignores them."""
     max_distance: int = 5
     """The encoding "distance" replaces all larger distances by this number."""
     reduce: Reduce | None = None
@@ -149,16 +149,16 @@ RIDGE = 1e-8
 ROUNDING = 1e-6
 """Largest relative difference of mean embeddings that counts as a rounding error."""
 CLOSE = 1e-6
-"""Largest difference of two values of the test that counts as a rounding error."""
+"""Two values of the paired test that differ by at most this number count as equal."""
 
 
 class PairedTest(NamedTuple):
     """The result of BREC's paired test for two graphs, each with q relabellings."""
 
     released: float
-    """The value as in BREC's released code, which lacks the factor of `corrected`."""
+    """The value as in BREC's released code, which lacks the factor q."""
     corrected: float
-    """The value times the number of relabellings; 0 if mean embeddings are equal."""
+    """The value with the factor q; 0 if the two graphs' mean embeddings are equal."""
     singular: bool
     """Whether the covariance is singular; `released` then misses some differences."""
 
@@ -243,7 +243,7 @@ class TrialResult:
     released: float
     corrected: float
     same_released: float
-    """Value of the paired test for two sets of copies of a single graph."""
+    """Like `released`, but for two sets of relabelled copies of a single graph."""
     same_corrected: float
     singular: bool
     epochs: int

@@ -236,7 +236,7 @@ def _independent_rows(space: NDArray[np.float64]) -> list[int]:
 
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""Which `descendants` of each matrix of `regular_two_graphs` are in `srg25`."""
+"""Numbers of the `descendants` in `srg25`, for each of the `regular_two_graphs`."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
 """Which `regular_members` of each matrix of `regular_two_graphs` are in `srg26`."""

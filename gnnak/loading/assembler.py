@@ -121,7 +121,7 @@ def memory_shares(
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Reduce the memory share of each graph, [g], so that windows have more batches."""
+    """Lower each graph's share of a window's memory, [g], so that more graphs fit."""
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -217,7 +217,7 @@ class Assembled(NamedTuple):
     """A batch and, if it is needed, the same batch with padding."""
 
     item: Item
-    """The batch; it has padding only if `Padder.both` is False."""
+    """The batch. It has no padding, unless the option `both` of `Padder` is False."""
     padded: Item | None
     """The padded form of the batch; None if it is not needed."""
     edges: Tensor | None

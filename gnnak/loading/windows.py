@@ -168,7 +168,7 @@ class _Splitter:
         self.numbers = _merged(joint.fields() for joint in joints)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split `value`, which has no indices, by batch; padding rows are `padding`."""
+        """Split rows by batch, without changing values; fill padding with `padding`."""
         sizes = [self.before[axis], *self.sizes[axis]]
         return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 
@@ -396,7 +396,7 @@ def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
 
 
 def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
-    """Return the groupings that models need; grouping by edge needs edge features."""
+    """Return the entries of `GROUPS` and `SAMPLED_GROUPS` that apply to a window."""
     sampled = isinstance(window.subgraphs, SampledSubgraphs)
     groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
     if window.batch.edge_attr is None:

@@ -314,9 +314,9 @@ TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 is the largest absolute value in the output or, in a matrix, in the column. A complex
 dtype has the factor of its real part. For other dtypes, see `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
-"""The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
+"""The factor t of `TOLERANCES` for other dtypes, and for all dtypes with autocast."""
 FLOOR = 1e-2
-"""Added in `TOLERANCES`, since small outputs may be differences of rounded numbers."""
+"""Added to the size in `TOLERANCES`, since outputs near 0 may have rounding errors."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200

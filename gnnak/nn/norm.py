@@ -45,8 +45,9 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training use only real rows, which come first.
 
-    The mean replaces padding rows, so that they stay bounded. Nothing synchronises,
-    since the numbers of rows are tensors. Distributed training is not supported.
+    BatchNorms set padding rows to the mean, so that they stay bounded. Nothing
+    synchronises, since the numbers of rows are tensors. Distributed training is not
+    supported.
     """
     token = _scope.set(rows)
     try:
@@ -175,9 +176,10 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply training-mode batch norm to `x`, [n, c]; the mean replaces padding rows.
+    """Apply training-mode batch norm to `x`, [n, c], whose first `count` rows are real.
 
-    With fewer than two real rows, `x` is normalised by the running statistics, if any.
+    The mean of the real rows replaces padding rows. With fewer than two real rows, `x`
+    is normalised by the running statistics, if any.
     """
     wide = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]

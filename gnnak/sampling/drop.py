@@ -218,7 +218,7 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix that estimates the encodings of dropped roots."""
+    """Compute the matrix that estimates values of dropped roots from sampled ones."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)
 
 
@@ -248,7 +248,7 @@ CHUNK = 2**22
 """Plans are computed for graphs with about this many node pairs at a time."""
 
 NODE_ROWS = 5
-"""Number of rows of `CachedPlans.nodes` without distances."""
+"""`CachedPlans.nodes` has this many rows if the plans have no distances."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

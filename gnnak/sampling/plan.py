@@ -23,7 +23,7 @@ class Near:
     place: Tensor
     """int32: the neighbours of all nodes, in ascending order for each node."""
     start: Tensor
-    """[n]: where the neighbours of each node start in `place`."""
+    """[n]: for each node, the index in `place` at which its neighbours begin."""
     count: Tensor
     """[n]: number of neighbours; a node with a self loop is its own neighbour."""
 
@@ -63,7 +63,7 @@ class PairDistances:
     """Distances in connected components: `hop[start[u] + place[v]]` for nodes u, v."""
 
     hop: Tensor
-    """[sum of squared component sizes], int32: the distances in all components."""
+    """[sum of squared component sizes], int32: all distances within each component."""
     start: Tensor
     """[n]: where the distances of each node start in `hop`."""
     place: Tensor

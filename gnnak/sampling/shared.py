@@ -204,7 +204,7 @@ class ThreadState(threading.local):
 
     @property
     def trusts_versions(self) -> bool:
-        """Whether, after one comparison, version counters tell if edges change."""
+        """Whether a pass may compare edges once, and then only version counters."""
         return self.in_model and not self.is_recomputing
 
     @property

@@ -17,10 +17,10 @@ from gnnak.typing import check_count
 CHUNK = 1 << 18
 """Largest number of nodes that are proposed at a time, to bound the memory."""
 BITS = 32
-"""Number of bits of the difference of two node numbers."""
+"""Number of bits that `_sample` uses for the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
-"""Step sizes through a list of neighbours. These primes divide no degree, so no
-neighbour is visited twice."""
+"""Step sizes through a list of neighbours. These primes are larger than the length of
+the list, so no neighbour is visited twice."""
 
 
 def capped_egonets(

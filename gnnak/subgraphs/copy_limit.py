@@ -141,7 +141,7 @@ class Limited:
 
 
 class CopyLimit:
-    """The largest number of copies: `given`, or as many as fit into free memory.
+    """The largest number of node and edge copies: `given`, or what fits into memory.
 
     `lower` names the options that error messages advise to lower.
     """

@@ -251,10 +251,10 @@ def _regular_laplacian(
 ) -> Tensor:
     """Return the Laplacians of some graphs, made invertible, [graphs, size, size].
 
-    1 / c is added for each pair of nodes in one component of c nodes. Resistances stay
-    the same, and no pseudoinverse is needed. `graph`, [n], has each node's graph, or -1
-    to leave the node out; `local`, [n], has each node's number in its graph. Smaller
-    graphs are padded with 1 on the diagonal.
+    For a component of q nodes, 1 / q is added to the entries (i, j) of all its nodes i
+    and j. Resistances stay the same, and no pseudoinverse is needed. `graph`, [n], has
+    the graph of each node, or -1 to leave the node out. `local`, [n], has the number of
+    each node in its graph. Smaller graphs are padded with 1 on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1

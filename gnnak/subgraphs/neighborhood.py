@@ -31,7 +31,7 @@ class Neighborhood(NamedTuple):
     """[n]: the nodes, as numbers in the large graph: first the seeds, then the nodes
     that each hop finds. With one graph per seed, nodes can repeat."""
     scope: Tensor
-    """[n]: the number of each node's seed, with one graph per seed; otherwise 0."""
+    """[n]: the graph of each node; with one graph per seed, that of seed i is i."""
     edge_index: Tensor
     """[2, e], in 0..n-1: the edges, between positions in `node`."""
     edge: Tensor

@@ -63,7 +63,7 @@ class Derived(Compact):
     encodings: dict[Hashable, Encoded] = field(default_factory=dict)
     """Maps each `StructuralEncoding` to its values."""
     others: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
-    """Maps a type and options to a value; see `RootedSubgraphs.once`."""
+    """Values that `RootedSubgraphs.once` caches, by their type and options."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -74,18 +74,18 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The entries of all multisets that one round of a `PairTest` collects."""
+    """The entries (elements) of the multisets that a round of a `PairTest` collects."""
 
     target: Tensor
     """[entries]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
-    """[entries]: a number for the colours of the entry's edges."""
+    """[entries]: a number for the edge colours in each entry, such as $e_{wv}$."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [entries]: the pairs whose colours the entry includes."""
+    """One or two tensors [entries]: the pairs whose colours are in each entry."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find (u, w), w in N(v), for each pair (u, v); if `across`, (w, v), w in N(u)."""
+    """Find the entries of "inside" in the table above or, if `across`, of "across"."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]
@@ -97,7 +97,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find (u, w) and (w, v), w in N(v), for each (u, v); if `both`, also w in N(u)."""
+    """Find the entries of LFWL(2) (see the table above) or, if `both`, of SLFWL(2)."""
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)
@@ -133,7 +133,7 @@ class PairTest(NamedTuple):
     """What one round of a subgraph Weisfeiler-Leman test collects for each pair."""
 
     steps: tuple[Callable[[GraphUnion, Pairs], Steps], ...]
-    """Functions that find the entries of the multisets that a round collects."""
+    """Each function finds the elements of one multiset for every pair (u, v)."""
     own: bool = False
     """Whether the new colour of (u, v) includes the colour of (v, v)."""
     context: bool = False
@@ -184,7 +184,7 @@ def pair_refinement(
 
 
 def _collect(color: Tensor, steps: Steps) -> Tensor:
-    """Return a number for each pair's multiset of entries, [pairs]."""
+    """Return a number for the multiset that a round collects for each pair, [pairs]."""
     # A colour that only one pair has cannot be split: the pair is skipped.
     shared = torch.bincount(color)[color] > 1
     entry = shared[steps.target].nonzero().flatten()

@@ -17,7 +17,7 @@ class Coloring(NamedTuple):
     color: Tensor
     """[items]: the colour (0, 1, 2, ...) of each item."""
     graph: Tensor
-    """[items]: the graph of each item."""
+    """[items]: the index of the graph that contains each item."""
     node: Tensor
     """[n]: the item of each node v; if items are tuples, the item (v, ..., v)."""
     entries: Tensor | None = None
@@ -138,10 +138,11 @@ def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
 def tuple_refinement(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine colours of k-tuples until stable; `update` returns what a round adds.
+    """Refine colours of k-tuples of nodes until they are stable.
 
     In round 0, the colour of a tuple encodes the colours of its nodes and of all pairs
-    of them. The last colouring that is yielded is the stable one.
+    of them. A round combines it with the tensors, [tuples], that `update` returns. The
+    last colouring that is yielded is the stable one.
     """
     sizes = union.sizes
     parts = [((sizes == n).nonzero().flatten(), n) for n in sizes.unique().tolist()]

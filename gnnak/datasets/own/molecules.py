@@ -124,7 +124,7 @@ MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
 
 
 def molecule_files(path: FilePath) -> list[Path]:
-    """Return the file or the folder's files; [] if one is no table and no `.smi`."""
+    """List a file, or the files of a folder; [] unless all are tables or `.smi`."""
     where = Path(path)
     files = [where]
     if where.is_dir():
@@ -140,7 +140,7 @@ def molecule_chunks(
     featurizer: str = "ogb",
     skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield molecules in chunks of `size` rows; number bad rows over all files."""
+    """Yield molecules in chunks of `size` rows; files share one numbering of rows."""
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)
     sizes = [file.stat().st_size for file in files]

@@ -119,7 +119,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """Convert text to a number; true, yes: 1; false, no: 0; other words: None."""
+    """Return the number in a text (true, yes are 1; false, no are 0), or None."""
     try:
         return float(text)
     except ValueError:

@@ -31,7 +31,7 @@ def kernels_of_backward(values: Tensor) -> ModuleType:
 
 
 def runs_kernels(tensor: Tensor) -> bool:
-    """Return whether Triton or its interpreter can run kernels of any dtype."""
+    """Return whether Triton or its interpreter can run on the device of `tensor`."""
     return has_triton() and (tensor.is_cuda or interprets_triton())
 
 

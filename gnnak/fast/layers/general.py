@@ -93,7 +93,7 @@ def _compute(
 def hop_weights(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor, HopLinears] | None:
-    """Return hop embeddings, [t, h], and their Linears; None if no kernel fits."""
+    """Return hop embeddings, [t, h], and the Linears on them; None if not supported."""
     table = layer.hop_table
     if table is None or has_hooks(table):
         return None
@@ -190,10 +190,11 @@ def lifted_gine_sum(
     edges: Edges,
     linears: HopLinears | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Compute states by `plain.lift`; return their `plain.messages`, [m, w], and gates.
+    """Return GINE's sums of messages, [m, w], and the gates.
 
-    If `linears` are given, the first maps `table` to embeddings, which are added to
-    node states. The others map `table` to gates.
+    `plain.lift` gives the states of node copies, and `plain.messages` sums messages. If
+    `linears` are given, the first maps `table` to embeddings, which are added to node
+    states. The others map `table` to gates.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(

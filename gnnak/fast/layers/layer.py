@@ -158,7 +158,7 @@ def run_pna(
 
 
 class _PairLinear(torch.autograd.Function):
-    """Autograd function: matrix @ [c_i, c_j, e_ji] per edge copy j -> i, [f, c']."""
+    """Autograd function: `matrix @ [c_i, c_j, e_ji]` for edge copies j -> i, [f, w]."""
 
     @staticmethod
     def forward(

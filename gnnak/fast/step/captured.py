@@ -73,12 +73,12 @@ def make_captured_model(
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    Smaller shapes share the buffers of the largest shape. A batch that does not fit
-    into these buffers sets a new largest shape, and all buffers and CUDA graphs are
-    freed. A freed shape never becomes the largest again; otherwise, two shapes could
-    replace each other for ever. Data that change between steps must be in the batch
-    (`Item`), or at fixed addresses. `release` frees what a step leaves in the memory of
-    CUDA graphs.
+    Smaller shapes share the buffers of the largest shape. If a batch does not fit into
+    these buffers, all buffers and CUDA graphs are freed, and the shape of the batch
+    becomes the largest. A shape that has lost its buffers never becomes the largest;
+    otherwise, two shapes could replace each other for ever. `release` frees tensors of
+    a step in the memory of CUDA graphs, such as gradients. Data that change between
+    steps must be in the batch (`Item`), or at fixed addresses.
     """
 
     def __init__(

@@ -323,7 +323,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return a batch of those fields of `graphs` that are not in `aligned`."""
+        """Return a batch of `graphs`: the fields that `rows` does not return."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -469,9 +469,9 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs. A field of `STORED` with another axis is in `attributes` instead."""
+    """The graphs. They have a field of `STORED` only if its axis is as given there."""
     attributes: Attributes = field(default_factory=Attributes)
-    """All other fields of the graphs."""
+    """The fields of the graphs that `store` does not have."""
     kind: type | None = None
     """The class of the PyG graphs; if None, `torch_geometric.data.Data`."""
     has_edges: bool = True

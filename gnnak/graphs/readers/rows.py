@@ -38,7 +38,7 @@ class FeatureUse:
     unused_nodes: tuple[str, ...] = ()
     unused_edges: tuple[str, ...] = ()
     unused_graphs: tuple[str, ...] = ()
-    """Columns of a table, or attributes of whole graphs."""
+    """Unused columns of a table, or unused attributes of whole graphs."""
     texts: tuple[str, ...] = ()
     """Attributes of nodes and edges that have texts as values."""
 

@@ -35,7 +35,7 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return sets of example arguments: required ones, then all with known names."""
+    """Return examples of arguments: first only required ones, then all known ones."""
     if unknown_arguments(gnn):
         return []
     further = further_arguments(gnn)

@@ -89,7 +89,7 @@ def _lift(
     x, table, node, rows, out, m, first, begin, width,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Write `x` to columns below `first`; add `table` to columns from `begin` on."""
+    """Write `x[node]` to columns < `first`; add `table[rows]` to columns >= `begin`."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = row < m
@@ -271,7 +271,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return table gradients; `gated` has (gradient of sums, table, key) per pool."""
+    """Return the tables' gradients; `gated` has items (sums' gradient, table, key)."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
@@ -333,7 +333,7 @@ def _gated_tables(
     size,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a partial gradient of table `program_id(2)` from one block of rows."""
+    """Add up what one block of rows contributes to the gradient of a table of gates."""
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)
     slot = tl.arange(0, SIZE)
@@ -513,7 +513,7 @@ def _pool_to_rows(
     GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of the gradient of `z`; `sums` has the total of `_pool_sums`."""
+    """Compute a tile of the gradient of `z` from `sums`, the total of `_pool_sums`."""
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

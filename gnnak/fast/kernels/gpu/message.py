@@ -43,7 +43,7 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return `c` as kernel arguments c, table, node, rows, LIFTED, and a new output."""
+    """Return kernel arguments c, table, node, rows and LIFTED, and an empty output."""
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))
@@ -79,7 +79,7 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 
 @triton.jit
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
-    """Load columns of the state of edge `of`; return `same` if all edges share it."""
+    """Load columns of the state of edge `of`; if all edges share one, return `same`."""
     if SAME:
         return same
     return widened(tl.load(e + of.to(tl.int64) * width + column, inside, 0.0))

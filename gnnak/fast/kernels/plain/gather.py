@@ -56,7 +56,7 @@ def table_sum(
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """List all rows, group by group: return the group and the number of each row."""
+    """List all rows, group by group; return the group and the index of each row."""
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
     row = torch.arange(key.numel(), device=counts.device)
@@ -69,7 +69,7 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum `table[rows] * values` over each group of one or two pools, [groups, c]."""
+    """For each pool, sum `table[rows] * values` over each group, [groups, c]."""
     gated = [
         values if table is None else table.index_select(0, rows) * values
         for table in tables
