@@ -156,11 +156,11 @@ class PairedTest(NamedTuple):
     """The result of BREC's paired test for two graphs, each with q relabellings."""
 
     released: float
-    """The value as in BREC's released code, which lacks the factor q."""
+    """The test statistic as in BREC's released code, which omits the factor q."""
     corrected: float
-    """The value with the factor q; 0 if the two graphs' mean embeddings are equal."""
+    """The value multiplied by q; 0 if the two graphs' mean embeddings are equal."""
     singular: bool
-    """Whether the covariance is singular; `released` then misses some differences."""
+    """Whether the covariance is singular; BREC's code then misses some differences."""
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
@@ -186,7 +186,7 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return (distinguished, reliable); `same_graph` is the value for equal graphs."""
+    """Return (distinguished, reliable) from test values of a pair and of one graph."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 

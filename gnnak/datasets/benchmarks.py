@@ -458,7 +458,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add the edges of `superpixel_edges`, in one direction only; do not scale `x`."""
+    """Add the edges of `superpixel_edges`, in one direction only; `x` is unchanged."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):

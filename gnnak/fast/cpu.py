@@ -159,7 +159,7 @@ def hop_pairs(
 
 
 class Messages(NamedTuple):
-    """The v distinct messages, one for each pair (edge, distance of its source)."""
+    """The v distinct messages: one per pair (edge, distance from source to root)."""
 
     source: Incidence
     """[v, u]: the 1 in row i marks the pair (node, distance) that sends message i."""
@@ -171,7 +171,7 @@ class Messages(NamedTuple):
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
-    """Return the input of the base GNN for each pair (node, distance), [u, w]."""
+    """Return the base GNN's input for each of the u pairs (node, distance), [u, w]."""
     h = pairs.of_keys @ x
     if layer.hop_table is None:
         return h
@@ -205,7 +205,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`; edge copy i carries message `number[i]`, in 0..count-1."""
+    """Build the matrix `Messages.into`; the message of edge copy i is `number[i]`."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.

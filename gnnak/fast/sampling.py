@@ -155,7 +155,7 @@ def fast_filling(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute `filling_of`; its entries are sorted by connected component."""
+    """Compute the matrix of `filling_of`, its values sorted by connected component."""
     if plan is None or not can_sample(serves, plan):
         return NotImplemented
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
@@ -256,7 +256,7 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """For each node, average `column` over the neighbours that `_nearer` counts."""
+    """Average `column` over neighbours one step nearer to the nearest sampled root."""
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)
     k = 0

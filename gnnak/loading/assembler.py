@@ -83,7 +83,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return the argument `counts` of `make_window`; None if it is not known."""
+        """Return how many nodes, edges and copies each graph has; None if unknown."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -148,7 +148,7 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Estimate `memory_shares` without a cache, from the subgraphs of `most` graphs."""
+    """Estimate each graph's share of window memory, [g], from up to `most` graphs."""
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
     entries = 4 * (graphs.num_nodes + graphs.num_edges)

@@ -26,11 +26,11 @@ LARGEST_STDS = 5.0
 """With more than `FEW_BATCHES` batches, the largest shape is the mean size plus this
 many standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
-"""The smaller shapes are computed from the sizes of at least this many batches. After
-each change of the largest shape, this many batches are padded to the largest shape."""
+"""Apart from the largest, shapes are computed from at least this many batches' sizes.
+After each change of the largest shape, this many batches are padded to this shape."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""A smaller shape has the sizes mean + z * std, for each z. Fewer shapes would mean
-more padding, and more shapes would mean more CUDA graphs."""
+"""Each number z gives one smaller shape, with the sizes mean + z * std. Fewer shapes
+would mean more padding, and more shapes would mean more CUDA graphs."""
 LEAST_STEP = 64
 """Small sizes are rounded up to multiples of this number, and large sizes to multiples
 of about 1/128 of the size."""

@@ -21,8 +21,8 @@ class Field:
     """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers". All
     batches together have r entries."""
     axis: str
-    """The axis of the entries: "nodes" if each node has one entry, and so on. For CSR
-    row pointers, the axis of the groups, such as "graphs"."""
+    """The axis of `value`: "nodes" if it has one element per node, "edges" if it is an
+    `edge_index`. For CSR row pointers, the axis of the groups, such as "graphs"."""
     refers_to: str | None = None
     """The axis that the values index, such as "graphs"; for CSR row pointers, the axis
     of the grouped rows. If None, the values are not indices, and padding is 0."""
@@ -58,13 +58,14 @@ compiles separate versions of some kernels for tensors that are not aligned."""
 
 
 class _Part(NamedTuple):
-    """Where the memory of a `Joint` has one field of one batch."""
+    """The part of a `Joint`'s memory that stores one field of one batch."""
 
     begin: int
     lines: int
-    """Number of lines: two for the sources and targets of an `edge_index`, else one."""
+    """Number of lines that store the field: for an `edge_index` two (sources, targets),
+    else one."""
     real: int
-    """Number of int64 values in a line, without padding."""
+    """Number of int64 values in each line, without padding."""
     size: int
     """Number of int64 values in a line, with padding."""
 
@@ -78,9 +79,9 @@ class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
     The ends of padding edges, and other indices in padding, are spread evenly over the
-    padding rows. Padding groups are empty, except for the last graph, which has all
-    padding nodes. `sizes` maps each axis to the number of rows of each batch, including
-    its padding, if any. If `sizes` ends early, the last batches are left out.
+    padding rows. The last graph has all padding nodes. Other padding graphs, and all
+    other groups that are padding, are empty. `sizes` maps each axis to the number of
+    rows of each batch, including any padding. Batches not in `sizes` are left out.
     """
 
     memory: Tensor
@@ -141,7 +142,7 @@ def pack(
     starts: Mapping[str, Sequence[int]],
     sizes: Mapping[str, Sequence[int]],
 ) -> list[Joint[Key]]:
-    """Copy each group of fields to a block of memory; compute all padding at once."""
+    """Build a `Joint` for each dict of fields; compute the padding of all at once."""
     if not sizes["graphs"]:
         return []
     joints = [Joint(fields, starts, sizes) for fields in groups]

@@ -338,7 +338,7 @@ def subgraphs_of_first(
     num_roots: int,
     generator: torch.Generator,
 ) -> RootedSubgraphs:
-    """Extract subgraphs; from node `num_roots` on, they may have only the root."""
+    """Extract a subgraph per node; those from `num_roots` on may have only the root."""
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)
     root = torch.arange(num_nodes, device=edge_index.device)

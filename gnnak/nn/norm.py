@@ -57,7 +57,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the numbers set by `real_rows`; `ALL_REAL` in compiled code."""
+    """Return the counts that `real_rows` has set; in compiled code, `ALL_REAL`."""
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
@@ -80,7 +80,7 @@ def on_rows(count: Tensor | None) -> AbstractContextManager[None]:
 
 
 def _unpadded() -> AbstractContextManager[None]:
-    """Return a `real_rows` context in which no row is padding."""
+    """Return a context manager in which BatchNorms treat no row as padding."""
     padded = current_real_rows() is not ALL_REAL
     return real_rows(ALL_REAL) if padded else nullcontext()
 

@@ -30,7 +30,7 @@ from gnnak.training.records.results import Record, environment, read_records
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""With at most this many runs for the paper's tables, all runs are the user's own."""
+"""If at most this many runs belong to the paper's tables, all count as the user's."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,

@@ -341,7 +341,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return a table's runs that have no record of the planned length or longer."""
+    """Return a table's runs without a record of at least as many epochs as planned."""
     runs = []
     for cell in table.cells():
         plan = cell.plan

@@ -27,7 +27,7 @@ class Filling(Compact):
     subgraph: Tensor
     """[entries]: the column of each entry, which is the index of a sampled subgraph."""
     weight: Tensor
-    """[entries], float64: the weight of the root's value in the mean for `node`."""
+    """[entries], float64: the weight of the root in the mean that estimates `node`."""
     in_order: bool = False
     """Whether entries are known to be sorted by the connected component of `node`."""
 
@@ -55,7 +55,7 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return False, since layers also estimate the states of dropped roots."""
+        """Return False: layers compute states for all nodes, also for dropped roots."""
         return False
 
     def scale(self, dtype: torch.dtype) -> Tensor:

@@ -81,7 +81,7 @@ Array = np.ndarray
 
 
 class Coverage:
-    """The number of sampled subgraphs that contain each node, and the number wanted."""
+    """How many sampled subgraphs contain each node, and how many must contain it."""
 
     def __init__(
         self, subgraphs: RootedSubgraphs, plan: Plan, min_coverage: int
@@ -222,7 +222,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random subgraph, then always that with most nodes of least coverage."""
+    """Sample a random subgraph, then always one with the most least-covered nodes."""
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)
@@ -263,7 +263,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark sampled `nodes`; if no mark is left, mark others and return True."""
+        """Unmark sampled `nodes`; return whether the least covered were marked anew."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

@@ -22,7 +22,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""Largest number of copies per extraction. A larger subgraph counts as this many."""
+"""Largest number of copies that are extracted at a time. If a single subgraph has more
+copies, the estimate assumes that it has this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -30,7 +31,7 @@ Find = Callable[[Tensor], RootedSubgraphs]
 
 
 class Sizes(NamedTuple):
-    """Estimated numbers of copies of all subgraphs of a graph."""
+    """Estimated numbers of node copies and edge copies in all subgraphs of a graph."""
 
     copies: float
     edge_copies: float
@@ -59,7 +60,7 @@ def estimated_sizes(
     most: int = 1000,
     seconds: float | None = None,
 ) -> Sizes:
-    """Estimate the numbers of copies of all subgraphs of an extractor."""
+    """Estimate how many node copies and edge copies an extractor's subgraphs have."""
     if isinstance(extractor, Limited):
         extractor = replace(extractor, copy_limit=CHUNK)
     random = torch.Generator(edge_index.device).manual_seed(0)
@@ -113,7 +114,8 @@ MOST_EDGES = 1 << 22
 SLICE = " a slice"
 """Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""An alternative to egonets: its options, the words after its memory, its sizes."""
+"""An alternative to egonets: its options, a suffix of its memory in the advice (such as
+`SLICE`, or empty), and the estimated numbers of copies."""
 Cost = Callable[[Sizes, bool], float]
 """Returns the bytes that subgraphs of the given sizes need. If the second argument is
 True, only one layer at a time is in memory."""

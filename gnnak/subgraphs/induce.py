@@ -56,7 +56,8 @@ def induced_edges(
 
     Node copies, [m], must be sorted by (subgraph, node). If their nodes have few
     incoming edges, each edge is tested. If subgraphs are a small part of a large graph,
-    `_of_few` finds the edges. Otherwise, each pair of adjacent nodes is tested once.
+    each node copy is tested with its node's incoming edges or with all nodes of its
+    subgraph. Otherwise, each pair of adjacent nodes is tested once.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -132,16 +133,17 @@ class Pairs(NamedTuple):
     ptr: Tensor
     """[n + 1]: row pointer; there is one row per node."""
     other: Tensor
-    """[pairs]: the other node of each pair, which does not have the pair in its row."""
+    """[pairs]: for each pair in the row of a node, the other node of the pair."""
     inward: Tensor
-    """[pairs]: the edge from `other` to the node of the row, as a position among the
-    incoming edges of its target; -1 if there is no edge."""
+    """[pairs]: the edge from `other` to the row's node, as its position among all edges
+    to the row's node; -1 if there is no such edge."""
     outward: Tensor
-    """[pairs]: like `inward`, but the edge from the node of the row to `other`."""
+    """[pairs]: the edge from the row's node to `other`, as its position among all edges
+    to `other`; -1 if there is no such edge."""
     bits: int
     """Number of bits of the largest number in `inward` and `outward`."""
     one_way: bool
-    """Whether some pair has only one edge, so that its other position is -1."""
+    """Whether some edge has no opposite edge, so `inward` or `outward` has a -1."""
 
 
 def joined_pairs(neighbors: Neighbors) -> Pairs:
@@ -243,10 +245,11 @@ def _of_few(
     neighbors: Neighbors,
     limit: CopyLimit,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of `induced_edges` by `tests[i]` tests for each node copy i.
+    """Find the edges inside subgraphs, by `tests[i]` tests for each node copy i.
 
-    Each incoming edge of the node is tested. But if its subgraph has fewer nodes, each
-    of these is tested as the source. `first` has each subgraph's first node copy.
+    Each incoming edge of the node is tested: is its source in the subgraph? But if the
+    subgraph has fewer nodes than the node has incoming edges, each node of the subgraph
+    is tested: is it a source? `first` has the first node copy of each subgraph.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)
@@ -277,7 +280,8 @@ def _inside(
 ) -> tuple[Tensor, Tensor]:
     """Select the candidate edges whose source is in the subgraph of their target.
 
-    Candidate i leads to node copy `target[i]`, along edge `entry[i]` of `neighbors`.
+    Candidate i is a copy of edge `entry[i]` of `neighbors`, and its target is node copy
+    `target[i]`. `key` has the sorted numbers `subgraph * n + node` of all node copies.
     """
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
@@ -294,7 +298,7 @@ class AcrossEdges(NamedTuple):
     edge_index: Tensor
     """[2, edges], in 0..m-1: source and target node copy of each edge."""
     edge: Tensor
-    """[edges], in 0..e-1: the edge of the graph that joins the two roots."""
+    """[edges], in 0..e-1: the edge of the graph that joins the two subgraphs' roots."""
 
 
 def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
@@ -343,9 +347,9 @@ class EdgePairs(NamedTuple):
     """
 
     copy: Tensor
-    """[2, e], in 0..m-1: the two node copies; any numbers where they do not exist."""
+    """[2, e], in 0..m-1: copies (a, b) and (b, a); arbitrary if they do not exist."""
     exists: Tensor
-    """[2, e], bool: whether the node copies exist. In whole graphs, they all do."""
+    """[2, e], bool: whether each node copy of `copy` exists; all do in whole graphs."""
 
 
 def edge_pairs(subgraphs: RootedSubgraphs, edge_index: Tensor) -> EdgePairs:

@@ -105,7 +105,7 @@ def _check_floats(alpha: float, tolerance: float) -> None:
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
-    """Return each root's pair with itself and its `size` - 1 best others, sorted."""
+    """Return each root's pair with itself and `size` - 1 others of largest `value`."""
     number = pair >> BITS
     is_root = pair & NODE == root.index_select(0, number)
     key = ((number + 1) << 41) - value.masked_fill(is_root, ONE + 1)
@@ -169,7 +169,7 @@ def pagerank(
 def _push(
     walks: _Walks, active: Tensor, neighbors: Neighbors, alpha: float, tolerance: float
 ) -> tuple[_Walks, Tensor]:
-    """Move the walks of the rows `active` by one step; also return the next rows."""
+    """Move walks at rows `active` by one step; also return the rows to move next."""
     pair, ended, here = walks
     pushed, mass = pair.index_select(0, active), here.index_select(0, active)
     start, degree = neighbors.rows(pushed & NODE)

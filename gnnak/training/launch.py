@@ -217,7 +217,7 @@ def run_experiment(
 def _compare(
     folds: Sequence[RunConfig], experiment: str, places: Places, console: Console | None
 ) -> None:
-    """Raise `TrainingError` if there are stopped runs, but all have other options."""
+    """Raise `TrainingError` if `--resume` finds only runs with other options."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)

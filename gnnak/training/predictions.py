@@ -71,7 +71,7 @@ class Part(NamedTuple):
     """Predictions for some consecutive rows of a file."""
 
     rows: GraphRows
-    """The graphs of these rows, and the columns of the table."""
+    """The rows as they were read: their graphs, and the columns of the table."""
     predictions: Predictions
 
 

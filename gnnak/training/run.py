@@ -402,7 +402,7 @@ def evaluate(
 
 
 def _check_data(checkpoint: Checkpoint, dataset: Dataset, other_data: bool) -> None:
-    """Raise `CheckpointError` if the data do not fit, or are not those of the run."""
+    """Raise `CheckpointError` unless the network fits and was trained on these data."""
     features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
     for name in ("task", "num_outputs", *features, *tasks):
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))

@@ -40,7 +40,7 @@ class GraphUnion:
     edge_index: Tensor
     """[2, e]: all pairs (u, v) with an arc u -> v or v -> u, once in each order."""
     edge_color: Tensor
-    """[e]: the colour of each pair (u, v), for the labels of arcs u -> v and v -> u."""
+    """[e]: the colour of each pair (u, v): an integer for its two arcs' labels."""
     forward: Tensor
     """[e]: True if there is an arc u -> v; False if there are only arcs v -> u."""
 

@@ -66,7 +66,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Map graphs to the first isomorphic one, [g]; without search, some are missed."""
+    """Map graphs to the first one found isomorphic without backtracking, [g]."""
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
     return _join(colored, own, kind, kind, own)
@@ -81,7 +81,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return numbers, [g]: graphs with equal number and equal `kind` are isomorphic."""
+    """Number the graphs, [g]; those of equal number and `kind` are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
@@ -161,7 +161,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of the copies that have the rarest fingerprint of their `owner`."""
+    """Return a mask of graphs with the rarest fingerprint among those of one owner."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)
@@ -171,7 +171,7 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
-    """Give undecided graphs of equal `kind` new kinds if they are not isomorphic."""
+    """Change `kind` so that undecided graphs of equal `kind` are isomorphic."""
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
     for graph in undecided.tolist():

@@ -57,8 +57,8 @@ class LabResult:
 
     family: str
     contender: str
-    """A WL test with its options; or a network and what was run: "bound" is the WL test
-    that bounds the network, "random" and "trained" are the weights of the network."""
+    """A WL test with its options, or a network and a word: "bound" for the WL test that
+    bounds the network, "random" or "trained" for the network with such weights."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None

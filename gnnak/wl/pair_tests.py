@@ -79,13 +79,14 @@ class Steps(NamedTuple):
     target: Tensor
     """[entries]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
-    """[entries]: a number for the edge colours in each entry, such as $e_{wv}$."""
+    """[entries]: an integer for the edge colour or both edge colours of each entry."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [entries]: the pairs whose colours are in each entry."""
+    """One or two tensors [entries]: the index of the pair that has the first colour of
+    the entry and, if entries have two colours, of the pair that has the second."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find the entries of "inside" in the table above or, if `across`, of "across"."""
+    """Find the entries of "inside" or, if `across`, of "across" (see the module)."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]
@@ -97,7 +98,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find the entries of LFWL(2) (see the table above) or, if `both`, of SLFWL(2)."""
+    """Find what LFWL(2) or, if `both`, SLFWL(2) collects for each pair (u, v)."""
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)
@@ -184,7 +185,7 @@ def pair_refinement(
 
 
 def _collect(color: Tensor, steps: Steps) -> Tensor:
-    """Return a number for the multiset that a round collects for each pair, [pairs]."""
+    """Return the rank of the multiset that a round collects for each pair, [pairs]."""
     # A colour that only one pair has cannot be split: the pair is skipped.
     shared = torch.bincount(color)[color] > 1
     entry = shared[steps.target].nonzero().flatten()

@@ -19,7 +19,7 @@ class Coloring(NamedTuple):
     graph: Tensor
     """[items]: the index of the graph that contains each item."""
     node: Tensor
-    """[n]: the item of each node v; if items are tuples, the item (v, ..., v)."""
+    """[n]: for each node v, the index of the item v or, with tuples, of (v, ..., v)."""
     entries: Tensor | None = None
     """[items, k]: the k nodes of each item. None if items are all nodes or k-tuples."""
 
@@ -51,7 +51,7 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return a number for each node's multiset of (edge, neighbour) colours, [n]."""
+    """Return the rank of each node's multiset of (edge, neighbour) colours, [n]."""
     # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index

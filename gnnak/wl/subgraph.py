@@ -88,7 +88,7 @@ def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
 
 
 def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[Tensor]:
-    """Return tensors, [s], that a round combines with the colours of the roots."""
+    """Return the HASH of each egonet and, by `options`, more colours: tensors [s]."""
     if options.hash == "exact":
         columns = [isomorphism_classes(inside)]
         if options.context:

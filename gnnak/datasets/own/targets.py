@@ -228,7 +228,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Encode a class as its position in `classes`, by default in the sorted classes."""
+    """Encode a class as its position in `classes` (if empty, in the sorted classes)."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]

@@ -261,7 +261,7 @@ def _order_by_name(
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return one name: of the only possible target, or the only column with numbers."""
+    """Return the only column that can be the target, or the only numeric column."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     if len(others) == 1:
@@ -323,7 +323,7 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the columns `wanted` (if empty, all). New names rename all columns."""
+    """Return the columns `wanted` (if empty, all); unknown names rename all columns."""
     width = table.shape[1]
     known = known or default_names(width)
     if not set(wanted) <= set(known):

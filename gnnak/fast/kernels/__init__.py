@@ -26,7 +26,7 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return the kernels for a backward pass; `plain` if autograd differentiates it."""
+    """Return the kernels of a backward pass: `plain` if that pass is differentiated."""
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 

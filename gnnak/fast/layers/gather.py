@@ -159,7 +159,7 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
 
 
 class _Fill(torch.autograd.Function):
-    """Autograd function: multiply a sparse matrix by `values`; differentiable twice."""
+    """Autograd function: the matrix `filling` times `values`; differentiable twice."""
 
     @staticmethod
     def forward(

@@ -102,7 +102,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`; `weights` are those of `_mlps` and `mix`."""
+    """Autograd function of `fused_block`; `weights` are of both MLPs and of `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class _Block(torch.autograd.Function):
 
 
 class _PooledBlock(torch.autograd.Function):
-    """Autograd function: `pool_pairs` of a block's input and of its matrix product."""
+    """Autograd function: `pool_pairs` of `x`, and of the product of both MLPs."""
 
     @staticmethod
     def forward(
@@ -192,9 +192,10 @@ def _mlp_gradients(
     weights: list[Tensor],
     grad_x: Tensor | None,
 ) -> list[Tensor]:
-    """Return the gradients of the weights of `_mlps`; add that of `x` to `grad_x`.
+    """Return the gradients of both MLPs' weights; add the gradient of `x` to `grad_x`.
 
-    `backs` are the gradients of the inputs of the last ReLUs, left and right.
+    `inner` has the hidden states of both MLPs. `backs` are the gradients before the
+    last ReLU of the left MLP and before that of the right MLP.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(

@@ -328,7 +328,7 @@ class _Passes:
         return all(map(is_, [weight.grad for weight in trained], wanted))
 
     def _detach(self) -> None:
-        """Free the autograd nodes, which would run on the stream of the capture."""
+        """Detach the outputs from the autograd graph, which replays do not use."""
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)
         self.outputs = [

@@ -82,7 +82,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
     column = torch.arange(subgraphs.num_edge_copies, device=order.device)
 
     def padding(number: int) -> Tensor:
-        """Return the index of a padding row of ring `number` per edge copy, [f]."""
+        """Return, for each edge copy, a padding row's index in ring `number`, [f]."""
         return count[number] + column % (nodes[number].numel() - count[number])
 
     edges = {}

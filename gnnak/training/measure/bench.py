@@ -517,7 +517,7 @@ def measure(
     growing: Growing | None = None,
     compare: bool = False,
 ) -> Iterator[Record]:
-    """Yield the record of `gnnak bench`; several with `growing` or `compare`."""
+    """Yield the record of a benchmark, or several records if `growing` or `compare`."""
     if growing is not None:
         yield from grow(growing, config, load, machine, options)
     elif not compare:

@@ -59,7 +59,7 @@ class Columns(NamedTuple):
     wide: int
     """Number of columns of the first tile of every program, for example 128."""
     narrow: int
-    """Columns of the second tile, which only the last program has, if `has_narrow`."""
+    """Number of columns of the last program's second tile, used if `has_narrow`."""
     has_narrow: bool
     """Whether some columns at the end are left for a second, narrower tile."""
 
@@ -182,7 +182,7 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute `plain.norm_linear`; unless `is_separate(h)`, return `Moments` of it."""
+    """Compute `plain.norm_linear`; if fused, also return `Moments` of the output."""
     if is_separate(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
@@ -263,7 +263,7 @@ def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexp
 
 
 TILE = Tile(128, 64, 32, 3)
-"""Tile sizes of `grad @ matrix`. Few columns leave registers for sums over rows."""
+"""Tile sizes of `grad @ matrix`; narrow, as the kernel also keeps sums in registers."""
 
 
 def norm_linear_backward(
@@ -294,7 +294,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the Linear's input, [m, c], norm bias and weight, [2, c]."""
+    """Return gradients: of the Linear's input, [m, c]; of norm bias, weight, [2, c]."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)

@@ -26,7 +26,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return gradients: of `c`, plus `more`; of `e`; and, if `with_eps`, of `eps`."""
+    """Return gradients of `c`, `e` and `eps` (or None); add `more` to the first."""
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
     grad_c, grad_e, grad_eps = vjp(grad)

@@ -140,7 +140,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return gradients of norm weight, norm bias, gate; write that of `z` to `into`."""
+    """Write z's gradient to `into`; return those of norm weight, norm bias and gate."""
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
