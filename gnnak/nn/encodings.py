@@ -1,4 +1,4 @@
-"""The parts of a GNN-AK layer: distance embeddings, gates, FUSE and SubgraphDrop."""
+"""The parts of a GNN-AK layer: distance embeddings, gates, and how encodings fuse."""
 
 from collections.abc import Sequence
 

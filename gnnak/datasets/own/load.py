@@ -194,7 +194,8 @@ def load_own(
 ) -> OwnDataset:
     """Load the user's own files or, if `own.path` is None, `data` with targets `y`.
 
-    `split` has the part of each graph, [g]; if it is None, `own.split` decides.
+    `split`, [g], says for each graph whether it is for training, validation or test;
+    if it is None, `own.split` says so.
     """
     rows, targets, left_out, given = _read(own, data, y, split, seed)
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
