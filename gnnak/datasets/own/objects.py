@@ -219,7 +219,7 @@ def target_level(graphs: Sequence[Any]) -> str:
             "edge": rows == edges,
             "undirected edge": 2 * rows == edges,
         }
-        if fits["node"] and len(graphs) == 1 and node_masks(graph):
+        if rows > 1 and len(graphs) == 1 and node_masks(graph):
             return "node"
         counts.update(level for level in fits if fits[level])
         known += 1

@@ -42,6 +42,11 @@ def test_load_own_gives_classes_outside_of_the_masks_no_output():
     assert found.check().num_folds == 0
 
 
+def test_load_own_refuses_targets_for_some_nodes_of_a_graph_with_masks():
+    with pytest.raises(GraphError, match="y has 9 rows; give 10, one for every node"):
+        load_own(OwnData(), masked(y=torch.zeros(9)))
+
+
 def test_load_own_leaves_out_nodes_without_a_target():
     y = torch.tensor([0.5, 1.5, 2.5, 3.0, 4.0] * 2)
     y[3] = torch.nan
