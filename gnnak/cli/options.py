@@ -98,6 +98,12 @@ SKIP_BAD = typer.Option(
 TRAINED_SMILES = option(
     help="Column with SMILES strings.", show_default="as in training"
 )
+RAY = option(
+    metavar="ADDRESS",
+    help="Use a Ray cluster (extra `ray`): its address, such as 10.0.0.1:6379; auto, "
+    "that of $RAY_ADDRESS or of this machine; or local, to start one here.",
+    show_default="this machine, without Ray",
+)
 TESTS = option(
     "--test",
     callback=check_each(check_test),
@@ -263,7 +269,12 @@ class TrainingMachine(MachineOptions):
 class ScheduleOptions:
     """Options for doing many runs: how many in parallel, and for how long."""
 
-    jobs: int = typer.Option(1, min=1, help="Number of runs in parallel on the device.")
+    jobs: int = typer.Option(
+        1,
+        min=1,
+        help="Number of runs in parallel on the device; with --ray, on each GPU or, "
+        "without GPUs, on each node.",
+    )
     minutes: float | None = option(
         min=0,
         help="Stop after this time. A run starts only if it is expected to end in "
@@ -278,11 +289,12 @@ class ScheduleOptions:
     dry_run: bool = flag(
         "--dry-run", help="List the runs with their expected time and exit."
     )
+    ray: str | None = RAY
 
     def schedule(self, places: "Places", machine: "Machine") -> "Schedule":
         from gnnak.training.schedule.schedule import Schedule
 
-        return Schedule(places, machine, self.jobs, self.minutes, self.long)
+        return Schedule(places, machine, self.jobs, self.minutes, self.long, self.ray)
 
 
 @dataclass

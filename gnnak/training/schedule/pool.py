@@ -136,7 +136,7 @@ def work(
     try:
         connection.send(_ready())
         while (job := connection.recv()) is not None:
-            connection.send(_outcome(train, job))
+            connection.send(do_job(train, job))
             gc.collect()
             if torch.cuda.is_initialized():
                 torch.cuda.empty_cache()
@@ -144,7 +144,7 @@ def work(
         return
 
 
-def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
+def do_job(train: Callable[[Any], str], job: Work) -> Ended:
     """Do a job. Return errors as text, because a traceback would keep tensors alive."""
     try:
         return Ended(train(job))
@@ -179,6 +179,8 @@ SHARE = 0.9
 """Fraction of a GPU's free memory that parallel runs may use, by estimate."""
 STOP_SECONDS = 10
 """Seconds to wait until a worker has ended its step and written a checkpoint."""
+RUN_ALONE = "the GPU had too little memory; queued again, to run alone"
+"""Why a run is started again after it ran out of memory."""
 POLL_SECONDS = 0.5
 """Largest number of seconds between two updates of the screen."""
 
@@ -206,6 +208,10 @@ class Result:
     """Runs that were not started, because they would not have ended in time."""
     elsewhere: list[Work] = field(default_factory=list)
     """Runs that were not started, because another process is doing them."""
+
+    def add(self, job: Work, outcome: Ended) -> None:
+        found = self.failed if outcome.failed else self.done
+        (self.elsewhere if outcome.elsewhere else found).append(job)
 
 
 @dataclass
@@ -316,11 +322,9 @@ class Pool:
         # Other runs may have used the memory: queue the run again, to run alone.
         if outcome.out_of_memory and self._count > 1 and not task.alone:
             self.queue.add(task.retry(alone=True))
-            why = "the GPU had too little memory; queued again, to run alone"
-            self.watcher.retried(task, why)
+            self.watcher.retried(task, RUN_ALONE)
             return
-        found = self.result.failed if outcome.failed else self.result.done
-        (self.result.elsewhere if outcome.elsewhere else found).append(task.job)
+        self.result.add(task.job, outcome)
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
 
     def _replace(self, worker: _Worker) -> _Worker:
