@@ -10,7 +10,6 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 NEED_TRITON = [
     "gnnak/fast/kernels/gpu/*",
-    "gnnak/fast/padding.py",
     "gnnak/fast/extraction.py",
     "gnnak/fast/sampling.py",
     "tests/fast/compile_*.py",

@@ -18,8 +18,7 @@ from gnnak.errors import CheckpointError
 from gnnak.training.launch import Places, find_dataset
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
-from gnnak.training.records.folder import save_folder
+from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint, save_folder
 from gnnak.training.run import evaluate, fill_unseen
 from gnnak.training.trained import SHIPPED
 

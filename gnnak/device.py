@@ -12,12 +12,12 @@ import torch
 SIDE_STREAMS = 16
 """Number of streams for kernels that run at the same time."""
 _lock = Lock()
-"""Locked while streams are created, so that all threads share them."""
+"""Locked while streams are created, so that all threads get the same streams."""
 
 
 class OwnStreams(NamedTuple):
     prefetch: torch.cuda.Stream
-    """Shared by prefetching threads, since PyTorch reuses memory within a stream."""
+    """Used by all prefetching threads: PyTorch reuses memory only within a stream."""
     capture: torch.cuda.Stream
     """CUDA graphs are captured on this stream."""
     side: tuple[torch.cuda.Stream, ...]
@@ -32,7 +32,7 @@ def own_streams(device: torch.device) -> OwnStreams:
 
 @contextmanager
 def on_capture_stream(device: torch.device) -> Iterator[None]:
-    """Context manager: run a block on a GPU's capture stream; do nothing on a CPU."""
+    """Context manager: run the block on a GPU's capture stream; no effect for a CPU."""
     if device.type != "cuda":
         yield
         return
@@ -59,7 +59,7 @@ CLEAR = Path("/proc/self/clear_refs")
 """Linux resets the peak memory of this process if "5" is written to this file."""
 
 _graph_pool_bytes: dict[int, int] = {}
-"""For each GPU, the bytes used by CUDA graphs that PyTorch's peak counter misses."""
+"""For each GPU, the bytes that CUDA graphs use but PyTorch's peak counter misses."""
 _earlier_peak: dict[int, int] = {}
 """For each GPU, the peak in bytes before the last reset of PyTorch's peak counter."""
 
@@ -76,7 +76,7 @@ def reset_peak(device: torch.device | str = "cpu") -> None:
 def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
-    For a CPU, this is the memory of the process; None on other systems than Linux.
+    For a CPU: the peak memory of the process on Linux, None on other systems.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -86,7 +86,7 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Context manager: `peak_megabytes` stays right while CUDA graph pools change."""
+    """Context manager: keep `peak_megabytes` right if the block changes graph pools."""
     index = _index(device)
     peak = _peak_bytes(index)
     try:
@@ -97,7 +97,7 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: yield a list; on exit, add the peak memory growth in bytes."""
+    """Context manager: yield a list; on exit, append peak memory growth in bytes."""
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)

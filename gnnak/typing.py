@@ -127,7 +127,7 @@ def check_no_list(flag: str, name: str, known: Iterable[str]) -> None:
 def unknown_model(
     name: str, known: Iterable[str], bases: Iterable[str], members: Iterable[str]
 ) -> OptionError:
-    """Return the error for an unknown model; `members` are names such as "dss"."""
+    """Return the error for an unknown model; `members` are GNNs such as "dss"."""
     near = difflib.get_close_matches(name, known, n=1)
     if name in members:  # without a base GNN, all of which are equally close
         near = [f"{name}-gin"]
@@ -163,7 +163,7 @@ def as_count(option: str, value: object, least: int = 0) -> int:
 
 
 def convert_count(record: object, option: str, least: int = 0) -> None:
-    """Check a count in a frozen dataclass, and convert a NumPy integer to int."""
+    """Check a count, field `option` of a frozen dataclass, and convert it to int."""
     count = as_count(option, getattr(record, option), least)
     object.__setattr__(record, option, count)
 

@@ -20,10 +20,16 @@ from gnnak.brec.trial import (
     step_bytes,
 )
 from gnnak.errors import TrainingError, counted
-from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, read_records
-from gnnak.training.schedule.pool import Ended, Pool, Watcher, multi_process_service
-from gnnak.training.schedule.queue import Queue, Task, Work
+from gnnak.training.schedule.pool import (
+    Ended,
+    Pool,
+    Queue,
+    Task,
+    Watcher,
+    Work,
+    multi_process_service,
+)
 
 Place = tuple[int, str, int]
 """Identifies a training: seed, group, and index of the pair in the group."""
@@ -37,12 +43,6 @@ class PairWork(Work):
     graphs: tuple[tuple[list[list[int]], int], ...]
     """Two graphs: `edge_index` as two lists, and number of nodes. The lists are
     pickled; tensors would need shared memory, which is limited."""
-
-    @staticmethod
-    def of(place: Place, pair: Sequence[Graph]) -> PairWork:
-        seed, group, index = place
-        graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)
-        return PairWork(f"{group} {index}, seed {seed}", place, graphs)
 
 
 @dataclass(frozen=True)
@@ -162,16 +162,16 @@ class Trials:
         return results
 
     def _run_in_parallel(
-        self,
-        pairs: Mapping[Place, Pair],
-        finish: Callable[[Place, TrialResult], None],
+        self, pairs: Mapping[Place, Pair], finish: Callable[[Place, TrialResult], None]
     ) -> None:
         """Train in several processes; if trainings fail, raise an error at the end."""
         tasks = []
-        for place, pair in pairs.items():
+        for (seed, group, index), pair in pairs.items():
+            graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)
+            title, place = f"{group} {index}, seed {seed}", (seed, group, index)
             size = step_bytes(pair[0], self.options, BATCH_SIZE, self.device)
             # The estimate of the seconds only orders the tasks, so bytes serve as well.
-            tasks.append(Task(PairWork.of(place, pair), size, size / 1e6))
+            tasks.append(Task(PairWork(title, place, graphs), size, size / 1e6))
         results, logs = _Results(finish), self.progress.path.parent / "logs"
         gpu = self.device.type == "cuda"
         with multi_process_service() if gpu else nullcontext(False):

@@ -36,11 +36,11 @@ from gnnak.typing import PairEncoding, Reduce, check_choice, check_count, check_
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """Options of a network and its training. The defaults are BREC's for GNN-AK."""
+    """Options of a network and its training. Defaults: GNN-AK's in the BREC paper."""
 
     model: str = "gin-ak+"
     num_hops: int = 6
-    """Radius of the egonets; ignored for other kinds of subgraphs."""
+    """Radius of egonets and masked egonets; other kinds of subgraphs ignore it."""
     num_layers: int = 4
     base_layers: int = 2
     """Number of layers of the base GNN in each layer of the network."""
@@ -54,7 +54,7 @@ class TrialOptions:
     pairs: tuple[PairEncoding, ...] | None = None
     """Encodings of pairs (root, node); None: as published. GNN-AK ignores them."""
     max_distance: int = 5
-    """Largest distance of the encoding "distance"; it replaces larger distances."""
+    """The encoding "distance" replaces all larger distances by this number."""
     reduce: Reduce | None = None
     """How states are pooled; None: as published. GNN-AK ignores this option."""
 
@@ -143,9 +143,9 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 
 
 THRESHOLD = 72.34
-"""Two graphs are distinguished if the value of the test is above this (for q = 32)."""
+"""The paired test distinguishes graphs if its value exceeds this (32 relabellings)."""
 RIDGE = 1e-8
-"""Ridge that makes a singular covariance invertible, relative to the mean square."""
+"""Ridge added to a singular covariance, relative to the embeddings' mean square."""
 ROUNDING = 1e-6
 """Largest relative difference of mean embeddings that counts as a rounding error."""
 CLOSE = 1e-6
@@ -186,7 +186,7 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return whether the test distinguishes two graphs, and whether it is reliable."""
+    """Return (distinguished, reliable); `same_graph` is the value for equal graphs."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
@@ -313,14 +313,9 @@ def _batches(
 ) -> list[Item]:
     whole = collate(graphs).to(device)
     subgraphs = None
-    if network.shared is not None and network.drop is None:
-        subgraphs = extract(
-            network.shared.extractor,
-            whole.edge_index,
-            whole.num_nodes,
-            None,
-            whole.batch,
-        )
+    if network.extractor is not None and network.drop is None:
+        edge_index, num_nodes, batch = whole.edge_index, whole.num_nodes, whole.batch
+        subgraphs = extract(network.extractor, edge_index, num_nodes, None, batch)
     starts = range(0, len(graphs), BATCH_SIZE)
     sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
     window = make_window(whole, subgraphs, sizes)

@@ -95,7 +95,7 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print any message, except in a worker whose main process has ended; exit."""
+    """Print an error and exit; a worker without its main process prints nothing."""
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

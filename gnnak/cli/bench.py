@@ -143,7 +143,6 @@ def _footer(record: Record) -> str:
 
 
 def kernels_table(record: Record) -> Table:
-    """Return a table of the GPU kernels that take the most time in a training step."""
     kernels = record["kernels"]
     table = Table("kernel", title=f"Kernels of a step, {_column(record)}")
     table.add_column("calls", justify="right")

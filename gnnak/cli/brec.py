@@ -1,10 +1,11 @@
-"""`gnnak brec` and `gnnak wl brec`: count pairs that networks or tests distinguish."""
+"""`gnnak brec`, `gnnak wl brec`: count graph pairs that GNNs or tests distinguish."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,19 +64,27 @@ GROUPS = option(
 )
 
 
-def brec(
+@dataclass
+class NetworkOptions:
+    """Options of a network; those that are None have the values of the BREC paper."""
+
     model: str = typer.Option(
         "gin-ak+", callback=check_model, help="Name of the network."
-    ),
+    )
+    subgraphs: str | None = option(help="egonets, whole, deletion or masked-egonets.")
+    num_hops: int | None = option(help="Radius of the egonets.")
+    num_layers: int | None = option(help="Number of layers.")
+    base_layers: int | None = option(help="Layers of the base GNN in each layer.")
+    channels: int | None = option(help="Width of the node states.")
+    lr: float | None = option(help="Learning rate.")
+    epochs: int | None = option(help="Largest number of epochs.", show_default="20")
+
+
+@expanded
+def brec(
+    network: NetworkOptions,
     group: list[str] | None = GROUPS,
     seed: list[int] | None = option(help="Seed; may be repeated.", show_default="100"),
-    subgraphs: str | None = option(help="egonets, whole, deletion or masked-egonets."),
-    num_hops: int | None = option(help="Radius of the egonets."),
-    num_layers: int | None = option(help="Number of layers."),
-    base_layers: int | None = option(help="Layers of the base GNN in each layer."),
-    channels: int | None = option(help="Width of the node states."),
-    lr: float | None = option(help="Learning rate."),
-    epochs: int | None = option(help="Largest number of epochs.", show_default="20"),
     jobs: int = typer.Option(
         1, min=1, help="Number of pairs in parallel on the device."
     ),
@@ -113,16 +122,7 @@ def brec(
         from gnnak.training.processes.machine import Machine
         from gnnak.training.records.results import append_record, check_appendable
 
-    options = trial_options(
-        find_model(model),
-        subgraphs=subgraphs,
-        num_hops=num_hops,
-        num_layers=num_layers,
-        base_layers=base_layers,
-        channels=channels,
-        lr=lr,
-        epochs=epochs,
-    )
+    options = trial_options(**vars(network) | {"model": find_model(network.model)})
     records.check_network(options, jobs)
     device = Machine(accelerator).device  # type: ignore[arg-type]
     finished = Progress.of(runs, options)
@@ -173,8 +173,7 @@ def wl_brec(
     --test; 2-fwl is as powerful as 3-wl.
     """
     with stoppable_at_once():
-        from gnnak.brec.ceiling import run_brec
-        from gnnak.brec.records import wl_record
+        from gnnak.brec.records import run_brec, wl_record
         from gnnak.training.records.results import append_record, check_appendable
 
     contenders = choose_contenders(test or [], given(**vars(chosen)))
@@ -200,7 +199,7 @@ def wl_brec(
 def choose_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list[Contender]:
-    from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
+    from gnnak.brec.records import BREC_CONTENDERS, COSTLY
 
     tests = tests or [test for test in WL_TESTS if test not in COSTLY]
     found = find_contenders(tests, options)
@@ -213,7 +212,6 @@ def choose_contenders(
 def _load(
     data_dir: Path | None, names: Sequence[str] | None
 ) -> Mapping[str, Sequence[Pair]]:
-    """Return the pairs of BREC in the groups `names`, or in all groups if None."""
     from gnnak.brec.data import load_brec
 
     groups = load_brec(data_dir)
@@ -237,7 +235,6 @@ def _bar(title: str, total: int, with_count: bool = False) -> Iterator[Callable]
 
 
 def _table(record: Record) -> Table:
-    """Return a table with one row per group, and two columns of counts per seed."""
     from gnnak.brec.records import ceiling_of_group, ceiling_range
 
     built = Table("group", title=f"BREC, {record['options']['model']}")
@@ -262,7 +259,6 @@ def _table(record: Record) -> Table:
 
 
 def _wl_table(records: Sequence[Record]) -> Table:
-    """Return a table of pairs: one row per WL test, one column per group of BREC."""
     built = Table("test", title="Pairs of BREC that each test distinguishes")
     groups = records[0]["groups"] if records else {}
     for name, found in groups.items():

@@ -64,35 +64,15 @@ def loading(
         yield load
 
 
-NOT_LOCAL = ("download", "file only")
-"""Results of `whereabouts` for data sets that are neither on disk nor generated."""
-
-
-def rows(data_dir: Path | None) -> list[dict[str, Any]]:
-    """Return the rows of `gnnak datasets list`: one JSON object per data set."""
-    return [
-        {
-            "name": entry.name,
-            "title": entry.info.title,
-            "description": entry.description,
-            "task": entry.info.task,
-            "metric": entry.info.metric,
-            "targets": entry.targets,
-            "protocols": entry.info.protocols,
-            "from": whereabouts(entry, data_dir),
-        }
-        for entry in DATASETS.values()
-    ]
-
-
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:
     """Compute statistics of data sets; by default, of all that need no download."""
     entries = [find_entry(name) for name in names]
     if not names:
-        sources = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
-        entries = [e for e in DATASETS.values() if sources[e.name] not in NOT_LOCAL]
+        absent = ("download", "file only")
+        every = DATASETS.values()
+        entries = [e for e in every if whereabouts(e, data_dir) not in absent]
     with loading(len(entries), seed, data_dir) as load:
         return [describe_dataset(entry, load(entry)) for entry in entries]
 
@@ -139,7 +119,7 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean and the paper's; "*": they differ, "t": over training graphs."""
+    """Format a mean and the paper's; "*" if they differ, "t" if of training graphs."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1
@@ -171,7 +151,7 @@ def own_graphs(path: Path, smiles: str | None) -> GraphRows:
 def measure(
     store: GraphStore, extractor: Extractor, sample: int, seed: int
 ) -> SubgraphSizes:
-    """Measure subgraphs of `sample` random graphs or, in a single graph, roots."""
+    """Measure subgraphs of `sample` random graphs or, in one graph, of random roots."""
     if len(store) == 1 and can_choose_roots(extractor):
         found = estimated_sizes(
             extractor, store.edge_index, int(store.num_nodes), sample, seconds=10
@@ -180,11 +160,11 @@ def measure(
             CopyLimit(limit, store.edge_index.device).check(found.total, "about")
         counts = [torch.tensor([round(each)]) for each in found[:2]]
         return SubgraphSizes(store.num_nodes, *counts)
-    graphs = _sampled(len(store), sample, seed)
-    if not len(graphs):
+    if not len(store):
         raise GraphError("there are no graphs, so there is nothing to do; give some.")
-    generator = torch.Generator().manual_seed(seed)
-    store = store.subset(graphs)
+    shuffle, generator = (torch.Generator().manual_seed(seed) for _ in range(2))
+    order = torch.randperm(len(store), generator=shuffle)
+    store = store.subset(order[:sample].sort().values)
     chunks = subgraph_sizes(store, extractor, generator)
     total = -(-len(store) // CHUNK)
     with progress_bar() as bar:
@@ -194,7 +174,6 @@ def measure(
 def summary(
     sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
 ) -> dict[str, object]:
-    """Summarise the sizes of rooted subgraphs, and estimate the memory of a batch."""
     copies, edges = (
         float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
     )
@@ -210,14 +189,6 @@ def summary(
         "channels": channels,
         "training_bytes": round(sizes.training_bytes(batch_size, num_layers, channels)),
     }
-
-
-def _sampled(total: int, sample: int, seed: int) -> Tensor:
-    """Return sorted indices of `sample` random graphs, or of all if there are fewer."""
-    if total <= sample:
-        return torch.arange(total)
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randperm(total, generator=generator)[:sample].sort().values
 
 
 def _statistics(values: Tensor) -> dict[str, float]:

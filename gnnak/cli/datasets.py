@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.table import Table
@@ -33,9 +34,22 @@ app = typer_app("List, describe and prepare data sets.", LIST_EXAMPLES)
 def list_datasets(data_dir: Path | None = DATA_DIR, as_json: bool = JSON) -> None:
     """List all data sets, their task and metric, and where they are loaded from."""
     with stoppable_at_once():
-        from gnnak.cli.data_run import rows
+        from gnnak.datasets import DATASETS
+        from gnnak.datasets.describe import whereabouts
 
-    found = rows(data_dir)
+    found: list[dict[str, Any]] = [
+        {
+            "name": entry.name,
+            "title": entry.info.title,
+            "description": entry.description,
+            "task": entry.info.task,
+            "metric": entry.info.metric,
+            "targets": entry.targets,
+            "protocols": entry.info.protocols,
+            "from": whereabouts(entry, data_dir),
+        }
+        for entry in DATASETS.values()
+    ]
     if as_json:
         typer.echo(json.dumps(found))
         return

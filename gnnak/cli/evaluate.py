@@ -122,7 +122,6 @@ def evaluate(
 
 
 def _check_paths(paths: Sequence[Path]) -> None:
-    """Raise `OptionError` for more than one model, or more than one file with data."""
     models = sum(path.suffix == ".ckpt" for path in paths)
     if models > 1:
         raise OptionError(
@@ -138,7 +137,7 @@ def _check_paths(paths: Sequence[Path]) -> None:
 def _check_options(
     data: Path | None, of_new: Mapping[str, Any], of_run: Mapping[str, Any]
 ) -> None:
-    """Raise `OptionError` for options `of_run` if there is `data`, else `of_new`."""
+    """Raise `OptionError`: with `data`, for options `of_run`; else, for `of_new`."""
     if data is not None and of_run:
         option = next(iter(of_run)).replace("_", "-")
         raise OptionError(

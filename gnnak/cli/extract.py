@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
-from gnnak.cli.names import check_graphs, examples, flag, option
+from gnnak.cli.names import check_data, examples, flag, option
 from gnnak.cli.options import DATA_DIR, GRAPH_FILES, JSON, given, own_values, show
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -38,7 +38,7 @@ usual_option = partial(option, show_default="as in gnnak train")
 
 def extract(
     name: str = typer.Argument(
-        callback=check_graphs,
+        callback=check_data("your own data"),
         help=f"A data set (`gnnak datasets list`), or your own data: a {GRAPH_FILES}.",
     ),
     num_hops: int | None = usual_option(help="Radius of the egonets."),
@@ -138,7 +138,6 @@ def extract(
 
 
 def _check_shape(kind: "SubgraphKind", shape: dict[str, Any]) -> None:
-    """Raise `OptionError` if an option is for another `kind`, or is too small."""
     for name, value in shape.items():
         shown = f"--{name.replace('_', '-')}"
         if name not in KINDS[kind]:
@@ -176,7 +175,6 @@ def _print(shown: dict[str, Any]) -> None:
 
 
 def _warn(shown: dict[str, Any], store: "GraphStore", extractor: "Extractor") -> None:
-    """Warn if a training step needs more memory than the GPU or the CPU has."""
     import torch
 
     from gnnak.datasets.describe import memory_advice, one_graph_advice

@@ -1,4 +1,4 @@
-"""Names of models, data sets and options, and checks of names, without PyTorch."""
+"""Names of models, data sets and options, and their checks; PyTorch is not imported."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -35,7 +35,7 @@ WL_FAMILIES = _names(
 )
 """Names of the graph families of `gnnak wl lab`, as in `gnnak.wl.families.FAMILIES`."""
 WL_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The default networks of `gnnak wl lab`, as in `gnnak.wl.networks.LAB_NETWORKS`."""
+"""The default networks of `gnnak wl lab`, as in `gnnak.wl.lab.LAB_NETWORKS`."""
 BREC_GROUPS = _names(
     "basic regular strongly-regular extension cfi 4-vertex distance-regular"
 )
@@ -140,23 +140,18 @@ def check_metric(name: str | None) -> str | None:
     return name
 
 
-def check_data(name: str) -> str:
-    """Raise an error unless `name` is a data set, or the path of an existing file."""
-    return _check_data(name, ", or the path of a YAML file or of your own data")
+def check_data(files: str) -> Callable[[str], str]:
+    """Return a callback that refuses a name of no data set that is no path either."""
 
+    def check(name: str) -> str:
+        path = Path(name)
+        if name.lower() not in DATASETS and not path.exists():
+            if path.suffix or len(path.parts) > 1:
+                check_file(path)
+            check_known("data set or file", name, DATASETS, f", or the path of {files}")
+        return name
 
-def check_graphs(name: str) -> str:
-    """As `check_data`, but the error message does not suggest a YAML file."""
-    return _check_data(name, ", or the path of your own data")
-
-
-def _check_data(name: str, more: str) -> str:
-    path = Path(name)
-    if name.lower() not in DATASETS and not path.exists():
-        if path.suffix or len(path.parts) > 1:
-            check_file(path)
-        check_known("data set or file", name, DATASETS, more)
-    return name
+    return check
 
 
 def check_dataset(name: str) -> None:
@@ -170,7 +165,6 @@ def check_table(name: str | None) -> str | None:
 
 
 def check_tables(names: str) -> None:
-    """Check table names with commas between them; `all` is also allowed."""
     for name in names.split(","):
         if name.strip() not in ("", "all"):
             check_table(name.strip())
@@ -186,7 +180,6 @@ def check_file(path: Path | None) -> Path | None:
 
 
 def check_trained(path: Path) -> Path:
-    """Raise `FileFormatError` if `path` is neither a file nor an installed network."""
     installed = sorted(each.name for each in PRETRAINED.glob("*") if each.is_dir())
     if not path.exists() and str(path).lower() not in installed:
         raise FileFormatError(
@@ -209,7 +202,6 @@ def _model_names() -> list[str]:
 
 
 def check_test(name: str) -> str:
-    """Raise `OptionError` unless a name is a Weisfeiler-Leman test or a model."""
     if name.lower() not in _model_names():
         more = ", or a network such as gin-ak+ or sswl+-gin"
         check_known("test", name, WL_TESTS, more)
@@ -217,19 +209,16 @@ def check_test(name: str) -> str:
 
 
 def check_settings(settings: list[str] | None) -> list[str] | None:
-    """Check arguments `key=value` of `--set`: known keys, and values that are YAML."""
     for key in parse_settings(settings or []):
         _check_option(key)
     return settings
 
 
 def check_over(text: str) -> None:
-    """Check the key in an argument `key=value,...` of `--over`."""
     _check_option(text.partition("=")[0].strip())
 
 
 def _check_option(key: str) -> None:
-    """Raise `OptionError` unless a key is the full or short name of an option."""
     prefix = ""
     for part in full_name(key, OPTIONS).split("."):
         inside = [

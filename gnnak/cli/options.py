@@ -112,7 +112,7 @@ TESTS = option(
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
 RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
-"""Fields of `RunOptions` with the name, or the short name, of an option of a run."""
+"""Fields of `RunOptions` with the (short) name of an option of a run, such as `lr`."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class DataOptions:
     """Options for the data, the model and the settings of training runs."""
 
     experiment: str = typer.Argument(
-        callback=check_data,
+        callback=check_data("a YAML file or of your own data"),
         help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
         f"{GRAPH_FILES}.",
     )
@@ -158,7 +158,7 @@ class DataOptions:
     split: str | None = own_option(
         callback=check_split,
         help="random (80:10:10), scaffold, column:NAME or files.",
-        show_default="the split or masks of the file, or random",
+        show_default="the split of the file or the masks of one graph, or random",
     )
     validation: Path | None = own_option(
         callback=check_file,
@@ -387,10 +387,7 @@ def given(**options: Any) -> dict[str, Any]:
 def find_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list["Contender"]:
-    """Return Weisfeiler-Leman tests, each with those of the options that it supports.
-
-    An option that no test supports raises `OptionError`.
-    """
+    """Return WL tests, each with those options that it supports; refuse the others."""
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}
@@ -445,7 +442,6 @@ def find_model(name: str) -> str:
 
 
 def next_step(best: Path, config: "RunConfig") -> str:
-    """Return a text that says how to use the trained model."""
     from gnnak.graphs.readers.files import format_suffix
 
     if config.data.own.path is None:

@@ -181,7 +181,6 @@ def _node_numbers(text: str) -> list[int]:
 
 
 def _check_outputs(output: Path | None, embeddings: Path | None, data: Path) -> None:
-    """Raise an error if an output cannot be written."""
     if output is not None:
         _check_output(output, data, SUFFIXES)
     if embeddings is not None:

@@ -98,10 +98,7 @@ def sweep(
 
 
 def _print(rows: list[SweepRow], names: list[str], config: RunConfig) -> None:
-    """Print a table of the scores, and the combination with the best validation score.
-
-    `config` is that of the runs, apart from the options that the sweep varies.
-    """
+    """Print a table of scores, and the combination with the best validation score."""
     from gnnak.training.schedule.sweep import short_name, shown_values
 
     best = min(rows, key=lambda row: row.rank)

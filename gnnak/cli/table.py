@@ -42,7 +42,7 @@ from gnnak.typing import check_choice
 if TYPE_CHECKING:
     from gnnak.report.cells import PaperTable
     from gnnak.report.tables import FilledTable
-    from gnnak.training.schedule.queue import Job
+    from gnnak.training.schedule.pool import Job
     from gnnak.training.schedule.schedule import Schedule
 
 EXAMPLES = examples(
@@ -101,9 +101,9 @@ def table(
 ) -> None:
     """Show tables of the paper with our numbers next to the paper's.
 
-    Our numbers come from the records in the results folder, of runs with as many
-    epochs as in the paper. If a number is from fewer seeds or folds than in the paper,
-    it has a footnote.
+    Our numbers come from records in the results folder. Only runs with as many epochs
+    as in the paper count. A number from fewer seeds or folds than in the paper has a
+    footnote.
     """
     with stoppable_at_once():
         from gnnak.report.cells import load_table, table_names
@@ -113,7 +113,7 @@ def table(
     trains = run or planned.dry_run
     if not trains:
         more = {"only": only, "seeds": seeds, "folds": folds, "data_dir": data_dir}
-        _check_unused(vars(device) | vars(planned) | more)
+        _check_unused(vars(device) | vars(planned) | more | {"runs": runs})
     if results.is_file():
         raise OptionError(f"--results is {results}, a file; give its folder.")
     if not trains and results != RESULTS.default:
@@ -188,11 +188,10 @@ def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> No
 
 
 def _check_unused(options: dict[str, Any]) -> None:
-    """Raise `OptionError` if an option is given that only runs use."""
-    usual = {"jobs": 1, "accelerator": "auto"}
-    given = [k for k, v in options.items() if v not in (None, False, usual.get(k))]
-    if given:
-        told = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    usual = {"jobs": 1, "accelerator": "auto", "runs": RUNS.default}
+    given = {k: v for k, v in options.items() if v is not None and v != usual.get(k)}
+    if names := [name for name, value in given.items() if value is not False]:
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in names)
         raise OptionError(f"only runs use {told}; add --run or --dry-run, or drop it.")
 
 

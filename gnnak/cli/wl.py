@@ -109,8 +109,7 @@ def lab(
     with stoppable_at_once():
         from gnnak.models.factory import normal_name
         from gnnak.wl.bounds import find_test, options_of
-        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
-        from gnnak.wl.networks import run_networks
+        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab, run_networks
 
     families = tuple(family or LAB_FAMILIES)
     contenders = [c for c in LAB_CONTENDERS if not test or c.test in test]
@@ -142,7 +141,6 @@ def lab(
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
-    """Return a table of results with one section per family of graphs."""
     table = Table("family", kind, title=title)
     for name in ("pairs", "told apart", "rounds", "seconds"):
         table.add_column(name, justify="right")
@@ -255,7 +253,7 @@ def explain(
 def _read_files(
     files: Sequence[Path], smiles: str | None
 ) -> tuple[dict[str, Data], list[str]]:
-    """Return the graphs by name (`file` or `file:row`), and a count for each file."""
+    """Return graphs by name (`file` or `file:row`), and a line on each file's count."""
     from gnnak.cli.data_run import own_graphs
     from gnnak.wl.inputs import graphs_of
 
@@ -275,7 +273,7 @@ def _read_files(
 def _compare(
     contender: Contender, graphs: Sequence[Data], only_test: bool
 ) -> dict[str, object]:
-    """Run a WL test; return a table row. It shows errors, unless `only_test`."""
+    """Return a WL test's table row, which shows errors; if `only_test`, raise them."""
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 

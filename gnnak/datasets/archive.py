@@ -129,7 +129,6 @@ def sha256_of(path: Path) -> str:
 
 
 def _save(url: str, path: Path) -> None:
-    """Download a file to `path`; raise `OSError` if it is incomplete or too large."""
     received = 0
     with open_url(url) as response, open(path, "xb") as file:
         announced = response.headers.get("Content-Length")
@@ -143,7 +142,6 @@ def _save(url: str, path: Path) -> None:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Open a file in a zip archive; `FileFormatError` if it is missing or too large."""
     where = Path(archive.filename or "archive").name
     told = f"{where} does not contain {name}; it is another archive than expected."
     with files.refusing(told, KeyError):

@@ -50,7 +50,7 @@ def read_or_make(
     seeded: bool = False,
     required: Sequence[str] = (),
 ) -> tuple[GraphFile, str]:
-    """Return graphs and their source: a data file or, if missing, `make` (cached)."""
+    """Read a data file or, if missing, call `make` (cached); return graphs, source."""
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
         return read_npz(path, required=required), path.name
@@ -120,7 +120,6 @@ def _other_file(told: str, name: str) -> FileFormatError:
 def check_features(
     source: str, key: str, values: Tensor | None, info: DatasetInfo
 ) -> None:
-    """Raise `FileFormatError` if a value is not finite or a category out of range."""
     if values is None or not values.numel():
         return
     low, high = values.aminmax()
@@ -137,7 +136,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` unless `found` is `wanted`, up to fewer categories."""
+    """Raise `FileFormatError` unless `found` is `wanted` or has fewer categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

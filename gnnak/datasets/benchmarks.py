@@ -25,7 +25,7 @@ from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, from_pyg, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.readers.files import refusing
-from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
+from gnnak.graphs.readers.npz import MASKS, split_of_masks
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.graphs.store import store_graphs, with_new_edges, with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
@@ -53,7 +53,6 @@ validation and test graphs, and the number of nodes in all graphs."""
 
 
 def _checked(name: str, file: GraphFile) -> GraphFile:
-    """Check the sizes of downloaded graphs against `SIZES`, and return the graphs."""
     assert file.split is not None
     parts = tuple(file.split.bincount(minlength=3).tolist())
     found = parts, int(file.store.num_nodes.sum())
@@ -192,7 +191,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Build a store; `graph`, [n], is each node's graph, `x` one-hot or None."""
+    """Build a store; `graph`, [n], and `x`, [n, 1], are each node's graph and label."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -211,12 +210,8 @@ def _tu_store(
     ).check()
 
 
-NODE_SHARES = (0.6, 0.2)
-"""Shares of training and validation nodes if PyG's data set has no masks."""
-
-
 def fetch_nodes(name: str, folder: Path) -> GraphFile:
-    """Download a graph with classes of nodes through PyG; split it if PyG does not."""
+    """Download a graph with node classes through PyG; split it if it lacks masks."""
     from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
 
     root = str(folder / name)
@@ -238,13 +233,12 @@ def node_split(y: Tensor) -> Tensor:
     >>> node_split(torch.zeros(5, dtype=torch.long)).bincount()
     tensor([3, 1, 1])
     """
-    train, validation = NODE_SHARES
     order = torch.from_numpy(np.random.default_rng(80).permutation(y.numel()))
     order = order[torch.argsort(y[order], stable=True)]
     rank, size = torch.empty_like(order), y.bincount()
     rank[order] = torch.arange(order.numel()) - pointers(size)[y[order]]
     share = (rank + 0.5) / size[y]
-    return (share >= train).long() + (share >= train + validation).long()
+    return (share >= 0.6).long() + (share >= 0.8).long()
 
 
 def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
@@ -356,7 +350,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Join nodes of equally large graphs; return each edge's graph, [e], and nodes."""
+    """Join nodes of equally large graphs; return each edge's graph, [e], and ends."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:
@@ -394,8 +388,6 @@ def _neighbors(similarity: Tensor) -> Tensor:
 
 ATOM_TYPES, BOND_TYPES = 28, 4
 """Number of atom types and of bond types in ZINC; bond type 0 does not occur."""
-NO_LABELS = ("imdb-b", "reddit-b")
-"""Data sets of the TU collection whose nodes have no labels."""
 MAX_PIXEL = 255.0
 """Largest colour or coordinate in the superpixel file."""
 
@@ -418,12 +410,10 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
     As in the published code for these folds, `x` is the one-hot node label or, in
-    IMDB-B, the one-hot node degree, without columns for values that do not occur. In
-    REDDIT-B, all nodes have the same feature; degrees did not improve GIN-AK+ in a test
-    on two folds.
+    IMDB-B, the one-hot node degree. In REDDIT-B, all nodes have the same feature.
     """
     name = info.name
-    required = () if name in NO_LABELS else ("x",)
+    required = () if name in ("imdb-b", "reddit-b") else ("x",)
     fetched = partial(fetch_tu, name)
     file, source = read_or_download(f"tu-{name}.npz", request, fetched, required)
     if file.folds is None and file.store.y is not None:

@@ -74,7 +74,7 @@ def cached_path(name: str, *options: object) -> Path:
 
 
 def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
-    """Read graphs from a cache file; if it does not exist, call `make` and write it."""
+    """Read graphs from a cache file; if there is none, call `make` and write one."""
     if path.is_file():
         try:
             return read_npz(path)

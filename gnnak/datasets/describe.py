@@ -207,7 +207,7 @@ def one_graph_advice(
     channels: int = 128,
     hop_channels: int = 16,
 ) -> str | None:
-    """Suggest options that need less memory; None if training on one graph fits."""
+    """Suggest how to save memory in training on one graph; None if there is enough."""
     free = free_bytes(device)
     if free is None or not advice.can_choose_roots(extractor):
         return None
@@ -237,7 +237,7 @@ SAMPLE = 64
 
 
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
-    """Measure subgraphs of `SAMPLE` graphs; None if the store is empty or too large."""
+    """Measure subgraphs of `SAMPLE` graphs; None without graphs, or on `SizeError`."""
     if not len(store):
         return None
     count = min(SAMPLE, len(store))
@@ -252,7 +252,6 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
 
 
 def memory_advice(needed: float, batch_size: int, device: torch.device) -> str | None:
-    """Return advice if a training step needs more bytes than are free, else None."""
     free = free_bytes(device)
     if free is None or needed <= free:
         return None

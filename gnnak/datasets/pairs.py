@@ -1,4 +1,4 @@
-"""Generate EXP-like, CSL and CFI pairs, and 4-regular graphs."""
+"""Generate the graphs of the data sets `exp-like`, `csl`, `cfi` and `triangles`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,10 +77,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with equal trees at all nodes; add the separate graph `extra`.
-
-    `parent[i]` is the parent of tree node i + 1; tree node 0 lies on the cycle.
-    """
+    """Build cycles with equal trees at all nodes; add the separate graph `extra`."""
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
     first = 0
@@ -89,6 +86,7 @@ def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
         edges += zip(ring, [*ring[1:], ring[0]], strict=True)
         first += length
     for root in range(0, tree_size * first, tree_size):
+        # Tree node 0 lies on the cycle; `parent` has those of nodes 1, 2, ...
         edges += [(root + 1 + i, root + up) for i, up in enumerate(parent)]
     offset = tree_size * first
     edges += [(offset + u, offset + v) for u, v in extra.edges]

@@ -126,7 +126,7 @@ class DatasetInfo:
     """Whether the protocol `published` cross-validates over the folds, as for TU data
     sets. If False, it trains and scores on all graphs."""
     batch_statistics: bool = False
-    """Whether BatchNorm uses batch statistics when `published` scores the model."""
+    """Whether BatchNorm uses batch statistics in scoring with protocol `published`."""
     targets: tuple[str, ...] = ()
     """Names of the targets, such as columns of a table; empty if they have no names."""
     classes: tuple[str, ...] = ()
@@ -257,8 +257,8 @@ class Entry:
     file_name: str | None
     """Name of the data file; None if the data set is always generated."""
     origin: str
-    """Where graphs without a data file come from: `built` (by a fixed construction),
-    `generated` (at random), `download`, or `file only` (nowhere)."""
+    """Where graphs come from if no data file is found: `built` (by a fixed rule),
+    `generated` (at random), `download`, or `file only` (an error is raised)."""
     load: Callable[[DatasetInfo, Request], Dataset]
     """Loads the data set from `info` and the user's options."""
     published: Published | None = None

@@ -40,7 +40,7 @@ def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
 
 
 def _nodes(name: str, title: str, text: str, classes: int, metric: str) -> Entry:
-    """Return the entry of a data set of one graph with classes of nodes."""
+    """Return the entry of a data set that is one graph, whose nodes have classes."""
     info = _info(name, title, classes, metric=metric)
     info = replace(info, node_task=True, one_graph=True)
     return Entry(info, text, f"node-{name}.npz", "download", benchmarks.load_nodes)
@@ -197,8 +197,8 @@ def load_dataset(
 
     The data file is searched in `data_dir`, then in the folder that the environment
     variable `GNNAK_DATA` names, then in the cache folder (see `cache_dir`). If no
-    folder has the file, the graphs are generated or downloaded, and cached on disk if
-    that is slow.
+    folder has the file, the graphs are generated or downloaded. Downloads, and graphs
+    that take long to generate, are cached on disk.
 
     Args:
         name: One of `dataset_names()`.

@@ -20,7 +20,7 @@ from torch.nn.functional import linear
 from torch_geometric.nn import GINEConv
 
 from gnnak.fast.layers.convs import can_run
-from gnnak.fast.layers.general import reduced
+from gnnak.fast.layers.general import gate_tables, reduced
 from gnnak.fast.layers.parts import REDUCES, blocks_of, has_hooks
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs, lift_inputs
@@ -116,11 +116,11 @@ class HopPairs(NamedTuple):
     """The distinct pairs (node or subgraph, hop) of all node copies, sorted."""
 
     of_copies: Incidence
-    """[m, u]: the one in row i marks the pair of node copy i."""
+    """[m, u]: the 1 in row i marks the pair of node copy i."""
     of_keys: Incidence
-    """[u, n] or [u, s]: the one in row i marks the node or the subgraph of pair i."""
+    """[u, n] or [u, s]: the 1 in row i marks the node or the subgraph of pair i."""
     one_hot: Tensor
-    """[u, t], dense: the one in row i marks the distance of pair i."""
+    """[u, t], dense: the 1 in row i marks the distance of pair i."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -162,9 +162,9 @@ class Messages(NamedTuple):
     """The v distinct messages, one for each pair (edge, distance of its source)."""
 
     source: Incidence
-    """[v, u]: the one in row i marks the pair (node, distance) that sends message i."""
+    """[v, u]: the 1 in row i marks the pair (node, distance) that sends message i."""
     edge: Incidence
-    """[v, e]: the one in row i marks the edge of message i."""
+    """[v, e]: the 1 in row i marks the edge of message i."""
     into: Incidence
     """[m, v + u]: the ones in row i mark the messages that node copy i receives (first
     v columns), and the state of node copy i (last u columns)."""
@@ -246,14 +246,19 @@ def cpu_encodings(
     if not layer.transforms or drops:
         rows, linears = run_modules(linears, rows), []
     encodings: dict[Encoding, Tensor] = {}
+    gates = gate_tables(layer)
     for name in layer.encodings:
+        gate = gates.get(name)
         if name == "centroid":
             states = run_modules(linears, rows.index_select(0, subgraphs.centroid))
-            gate = _gate_table(layer, name)
             encodings[name] = states if gate is None else states * gate[0]
             continue
         states = _transformed(layer, name, rows, linears)
-        encodings[name] = _pooled_sums(layer, name, states, subgraphs)
+        axis: PairAxis = "node" if name == "context" else "subgraph"
+        pairs = hop_pairs(layer.hop_table, subgraphs, axis, states.dtype)
+        sums = pairs.of_copies.T @ states
+        sums = sums if gate is None else sums * (pairs.one_hot @ gate)
+        encodings[name] = pairs.of_keys.T @ sums
     return reduced(layer, encodings, subgraphs, context_reduce)
 
 
@@ -349,14 +354,6 @@ def _has_known_parts(layer: GNNAK) -> bool:
     )
 
 
-def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
-    """Return the gates of an encoding, [t, c], or None if the encoding has no gates."""
-    if name not in layer.gates:
-        return None
-    assert layer.hop_table is not None
-    return layer.gates[name](layer.hop_table.weight)
-
-
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
@@ -380,15 +377,3 @@ def _transformed(
     for block in others:
         states = block.norm(block.linear(states)).relu_()
     return states
-
-
-def _pooled_sums(
-    layer: GNNAK, name: Encoding, states: Tensor, subgraphs: RootedSubgraphs
-) -> Tensor:
-    axis: PairAxis = "node" if name == "context" else "subgraph"
-    pairs = hop_pairs(layer.hop_table, subgraphs, axis, states.dtype)
-    sums = pairs.of_copies.T @ states
-    gate = _gate_table(layer, name)
-    if gate is not None:
-        sums = sums * (pairs.one_hot @ gate)
-    return pairs.of_keys.T @ sums

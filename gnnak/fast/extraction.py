@@ -1,4 +1,6 @@
-"""Extract rooted subgraphs on a GPU, without sorting node copies or edge copies."""
+"""Extract the rooted subgraphs of batches, and pad their rows, on a GPU."""
+
+from math import prod
 
 import torch
 import triton
@@ -6,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.tiles import cdiv
+from gnnak.fast.layers.parts import Serves, implements
 from gnnak.graphs.adjacency import Neighbors
 from gnnak.graphs.ragged import pointers
 from gnnak.subgraphs.copy_limit import CopyLimit
@@ -18,18 +21,28 @@ HUB = 16
 """Largest supported in-degree, as a multiple of the mean in-degree of node copies."""
 BLOCK = 128
 """Number of node copies that one Triton program handles."""
+VALUES = 1024
+"""Number of consecutive padded values that one Triton program writes."""
 
 
+@implements("reach")
 def fast_reach(
-    neighbors: Neighbors, num_hops: int, limit: CopyLimit
+    serves: Serves,
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    limit: CopyLimit | None = None,
+    all_roots: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Find the nodes of all egonets, as `gnnak.subgraphs.reach.reach` does.
+    """Find the nodes of the egonets of all nodes.
 
     The nodes are divided into *blocks*: ranges of consecutive nodes without edges to
-    other ranges. A block has a dense matrix. After q products, entry (i, j) tells
-    whether node j is at most q edges away from node i.
+    other ranges. Each block has a dense adjacency matrix with self loops. Entry (i, j)
+    of its q-th power tells whether node j is at most q edges away from node i.
     """
-    size, device = neighbors.num_nodes, neighbors.node.device
+    if not all_roots or not serves(root):
+        return NotImplemented
+    size, device = neighbors.num_nodes, root.device
     source, target = neighbors.node, neighbors.key // max(size, 1)
     node = torch.arange(size, device=device)
     low, high = torch.minimum(source, target), torch.maximum(source, target)
@@ -56,6 +69,7 @@ def fast_reach(
         near = step if length == 0 else (near @ step).clamp_(max=1)
 
     entry = near.flatten().nonzero().flatten()
+    limit = limit or CopyLimit(None, device)
     limit.check(entry.numel(), what="node copies")
     row_start = torch.zeros(near.size(0) * width, dtype=torch.long, device=device)
     row_start[row] = node * size + first.index_select(0, block)
@@ -64,18 +78,19 @@ def fast_reach(
     return key, hop.flatten().index_select(0, entry).long()
 
 
+@implements("induced_edges")
 def fast_induced_edges(
+    serves: Serves,
     node: Tensor,
     subgraph: Tensor,
     num_subgraphs: int,
     neighbors: Neighbors,
-    limit: CopyLimit,
+    limit: CopyLimit | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges inside subgraphs, as `gnnak.subgraphs.induce` does."""
     copies = node.numel()
-    in_degree = neighbors.ptr.diff().index_select(0, node)
-    if not copies:
+    if not copies or not serves(node):
         return NotImplemented
+    in_degree = neighbors.ptr.diff().index_select(0, node)
     largest, work = torch.stack([in_degree.max(), in_degree.sum()]).tolist()
     if largest * copies > HUB * work:
         return NotImplemented
@@ -87,6 +102,7 @@ def fast_induced_edges(
     _edges[grid](*given, count, count, count, copies, 0, False, BLOCK)
     start = pointers(count)
     total = int(start[-1])
+    limit = limit or CopyLimit(None, node.device)
     limit.check(copies + total)
     ends, edge = node.new_empty(2, total), node.new_empty(total)
     _edges[grid](*given, start, ends, edge, copies, total, True, BLOCK)
@@ -143,3 +159,32 @@ def _edges(
         longest -= 1
     if not WRITE:
         tl.store(start + copy, out, mask=there)
+
+
+@implements("pad_rows")
+def pad_rows(
+    serves: Serves, value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
+) -> Tensor:
+    if not serves(value):
+        return NotImplemented
+    value = value.contiguous()
+    out = value.new_empty(first.numel(), size, *value.shape[1:])
+    width = prod(value.shape[1:])
+    grid = (first.numel(), cdiv(max(size * width, 1), VALUES))
+    _pad_rows[grid](value, first, count, out, size, width, padding, VALUES)
+    return out
+
+
+@triton.jit(
+    do_not_specialize=["size", "width", "padding"],
+    do_not_specialize_on_alignment=["value", "first", "count", "out"],
+)
+def _pad_rows(value, first, count, out, size, width, padding, BLOCK: tl.constexpr):
+    batch = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside, real = place < size * width, place < tl.load(count + batch) * width
+    found = tl.load(
+        value + tl.load(first + batch) * width + place, mask=inside & real, other=0
+    )
+    found = tl.where(real, found, padding.to(found.dtype))
+    tl.store(out + batch * size * width + place, found, mask=inside)

@@ -10,29 +10,41 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.fast.layers.parts import Serves, implements
 from gnnak.graphs.ragged import pointers
 from gnnak.sampling.estimate import Filling
 from gnnak.sampling.greedy import Ties, tie_ranks
 from gnnak.sampling.plan import Plan
+from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
+FAST_NODES = 256
+"""Largest connected component, in nodes, that the kernels support."""
 MIN_BLOCK = 64
-"""Smallest block size. With fewer block sizes, Triton compiles less often."""
+"""Smallest block size, in nodes. Triton compiles less often for fewer block sizes."""
 
 
 def _block_of(plan: Plan) -> int:
     return max(2 ** (plan.largest - 1).bit_length(), MIN_BLOCK)
 
 
+def can_sample(serves: Serves, plan: Plan) -> bool:
+    return plan.largest <= FAST_NODES and serves(plan.held)
+
+
 def sample_greedily(
+    serves: Serves,
+    farthest: bool,
     subgraphs: RootedSubgraphs,
     plan: Plan,
     min_coverage: int,
-    rank: Tensor,
-    farthest: bool,
+    generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample subgraphs as `gnnak.sampling.greedy` does; return a mask, [s]."""
+    """Sample roots, farthest first or by greedy set cover; return a mask, [s]."""
+    if not can_sample(serves, plan):
+        return NotImplemented
+    rank = random_order(subgraphs, generator)
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
         return kept
@@ -133,10 +145,19 @@ def _total(copy_ptr, member, marks, node, subgraph, marked, there):
     return total
 
 
+@implements("filling_of")
 def fast_filling(
-    subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
+    serves: Serves,
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    kept: Tensor,
+    number: Tensor,
+    root: Tensor,
+    plan: Plan | None,
 ) -> Filling:
     """Compute the result of `plan_filling`, sorted by connected component."""
+    if plan is None or not can_sample(serves, plan):
+        return NotImplemented
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
     widths = torch.zeros_like(groups.ptr[1:]).index_add_(0, home, kept.long())

@@ -11,16 +11,12 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The sources of each node's incoming edges, in CSR form.
-
-    The neighbours of node `v` are `node[ptr[v]:ptr[v + 1]]`, sorted by node, then by
-    edge.
-    """
+    """The sources of each node's incoming edges: of `v`, `node[ptr[v]:ptr[v + 1]]`."""
 
     ptr: Tensor
     """[n + 1]: row pointer."""
     node: Tensor
-    """[e]: the neighbours of node 0, then those of node 1, and so on."""
+    """[e]: the neighbours of node 0, then those of node 1, ...; each sorted by node."""
     edge: Tensor
     """[e]: the column of `edge_index` for each entry of `node`."""
     key: Tensor
@@ -31,7 +27,7 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the start in `self.node`, and the count, of each node's neighbours."""
+        """Return where each node's neighbours begin in `self.node`, and how many."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 

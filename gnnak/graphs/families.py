@@ -31,8 +31,8 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
 
     With skip s, coprime to `num_nodes`, node i is joined to i ± 1 and i ± s. All graphs
     are 4-regular, so 1-WL and 2-WL distinguish no two of them; 3-WL distinguishes the
-    ten default graphs. Subgraph-1-WL* (see `gnnak.graphs.named`) with 1-hop egonets
-    only detects triangles, which only skip 2 has.
+    ten default graphs. On 1-hop egonets, Subgraph-1-WL* (see `gnnak.graphs.named`)
+    detects triangles only; of the default skips, only 2 gives triangles.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
@@ -72,7 +72,6 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def check_simple(base: nx.Graph) -> None:
-    """Raise `GraphError` if a base graph is directed or has parallel edges or loops."""
     if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
         told = "the base graph must be simple and undirected, but it is directed or has"
         raise GraphError(f"{told} parallel edges or self loops; give another nx.Graph.")
@@ -179,8 +178,6 @@ def regular_two_graphs() -> list[Matrix]:
     """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
 
     A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    A two-graph has all graphs that switching (see `switched`) turns into each other. It
-    is regular if its Seidel matrices have only two eigenvalues, here 5 and -5.
     """
     cells = list(product(range(5), repeat=2))
     found = []
@@ -206,7 +203,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return one graph per node: switch it to isolate the node, and remove the node."""
+    """Return one graph per node: switched to isolate the node, then without it."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()

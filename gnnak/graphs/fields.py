@@ -50,7 +50,6 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` if an edge has a node number that its graph does not have."""
     check_tensor("edge_index", edge_index, num_nodes.device)
     check_edge_shape(edge_index)
     total = int(num_edges.sum())
@@ -106,7 +105,6 @@ Names = str | Sequence[str]
 
 
 def listed(names: Names | None) -> Sequence[str]:
-    """Return one or more names as a sequence; for None, it is empty."""
     return (names,) if isinstance(names, str) else names or ()
 
 

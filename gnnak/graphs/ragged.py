@@ -35,7 +35,7 @@ def ragged_ranges_to(
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Concatenate ranges; integers of range i are their positions plus `shift[i]`."""
+    """Concatenate ranges; entry j of the result, if in range i, is j + `shift[i]`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -54,7 +54,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Cut rows into chunks of about `limit` work; return where all but the first start.
+    """Cut rows into chunks of about `limit` work; return the starts of later chunks.
 
     A chunk starts at each row that takes the running total above a multiple of `limit`.
 
@@ -70,7 +70,6 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
 
 
 def sorted_values(values: Tensor) -> Tensor:
-    """Return integers in increasing order."""
     if values.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.sort(values).values
     return torch.from_numpy(np.sort(values.numpy()))

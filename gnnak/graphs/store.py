@@ -151,15 +151,19 @@ class GraphStore:
         start = self.node_ptr[:-1], self.edge_ptr[:-1]
         return torch.stack([self.num_nodes, self.num_edges, *start])
 
+    def _chosen(self, indices: Indices) -> tuple[Tensor, Tensor, list[int]]:
+        """Return positions, their columns of `_table`, and total nodes and edges."""
+        host, graph = indices_at(indices, len(self), self.device)
+        total = self.counts[:, host].sum(dim=1).tolist()
+        return graph, self._table.index_select(1, graph), total
+
     def __getitem__(self, indices: Indices) -> GraphBatch:
         """Return the selected graphs as one batch, like `subset(indices).union()`.
 
         Args:
             indices: An int, a slice, a boolean mask, or a list or tensor of ints.
         """
-        host, graph = indices_at(indices, len(self), self.device)
-        nodes, edges = self.counts[:, host].sum(dim=1).tolist()
-        chosen = self._table.index_select(1, graph)
+        graph, chosen, (nodes, edges) = self._chosen(indices)
         num_nodes, num_edges, first_node, first_edge = chosen.unbind()
         ptr, edge_ptr = pointers(chosen[:2]).unbind()
         batch, node = ragged_ranges(first_node, num_nodes, nodes, ptr)
@@ -183,9 +187,7 @@ class GraphStore:
         Args:
             indices: An int, a slice, a boolean mask, or a list or tensor of ints.
         """
-        host, graph = indices_at(indices, len(self), self.device)
-        nodes, edges = self.counts[:, host].sum(dim=1).tolist()
-        chosen = self._table.index_select(1, graph)
+        graph, chosen, (nodes, edges) = self._chosen(indices)
         num_nodes, num_edges, first_node, first_edge = chosen.unbind()
         edge, node = ragged_ranges(first_edge, num_edges, edges)[1], None
         if self.x is not None or self.node_targets:
@@ -277,7 +279,6 @@ class GraphStore:
 
 
 def store_graphs(graphs: Sequence[tuple[Tensor, int]]) -> GraphStore:
-    """Collect graphs `(edge_index, num_nodes)` in a store."""
     edges = [edge_index for edge_index, _ in graphs]
     return GraphStore(
         torch.tensor([num_nodes for _, num_nodes in graphs], dtype=torch.long),
@@ -293,10 +294,7 @@ def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
 def add_reverse_edges(
     edge_index: Tensor, directed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Insert each edge's reverse edge after it, unless it is a self loop or `directed`.
-
-    Also return the old position of the edge that each new edge copies or reverses.
-    """
+    """Insert each edge's reverse edge after it; also return the edges' old places."""
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
         has_reverse = has_reverse & ~directed
@@ -317,7 +315,7 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def with_new_edges(
     store: GraphStore, graph: Tensor, edge_index: Tensor, origin: Tensor | None
 ) -> GraphStore:
-    """Replace edges; edge i is in `graph[i]`, with attributes of edge `origin[i]`."""
+    """Replace edges; edge i, in `graph[i]`, has attributes of old edge `origin[i]`."""
     counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
     return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
 
@@ -368,7 +366,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Give edges with equal ends, in any order, and equal attributes one number, [e]."""
+    """Return each edge's group, [e]: equal attributes and ends, in either direction."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]

@@ -16,13 +16,13 @@ from gnnak.loading.order import BatchOrder, epoch_seed
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.windows import make_window, split
-from gnnak.sampling.cached_plan import (
+from gnnak.sampling.drop import (
     CachedPlans,
+    SubgraphDrop,
     cache_plans,
     can_sample_first,
     sample_egonets,
 )
-from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.encodings import WithEncodings
 from gnnak.subgraphs.extractors import Extractor, extract
@@ -221,7 +221,7 @@ class Assembled(NamedTuple):
     padded: Item | None
     """The padded form of the batch; None if it is not needed."""
     edges: Tensor | None
-    """A copy of the edges of a batch with subgraphs, if the loader needs one."""
+    """A copy of the batch's edges, to detect changes of `edge_index`; may be None."""
 
 
 class Assembler:
@@ -294,7 +294,7 @@ class EpochWindows:
     """Yields the windows of each epoch; on a GPU, prefetches the next window.
 
     The random subgraphs of a window depend only on the seed of the epoch and on the
-    number of its first batch, so that an epoch can start at a later batch.
+    number of the window's first batch, so that an epoch can start at a later batch.
     """
 
     def __init__(self, assembler: Assembler, order: BatchOrder, seed: int) -> None:
@@ -310,7 +310,7 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch; if `more`, prefetch the next epoch."""
+        """Yield windows from batch `first` on; if `more`, prefetch the next epoch."""
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:

@@ -29,7 +29,7 @@ FORM = "_padded"
 """Attribute of a PyG batch: its `PaddedForm`; an `Unpadded`, which can compute this
 form; or a text that says why the batch cannot be padded."""
 STRUCTURE = ("edge_index", "batch", "ptr")
-"""A batch cannot be padded if one of these fields, or its subgraphs, were changed."""
+"""A batch cannot be padded if one of these fields, or `subgraphs`, was changed."""
 STORED = ("x", "edge_attr", "y")
 """Fields of a `GraphBatch` that users may replace in a PyG batch."""
 TOO_SMALL = "this batch has fewer graphs than the full batches, or only one"
@@ -177,7 +177,7 @@ class PaddedForm:
     changes) and axis, such as "nodes", all at the time of padding."""
     padder: Padder
     is_copy: bool = False
-    """Whether padded tensors have memory of their own. If not, the batch has views."""
+    """Whether padded tensors are copies. If not, the batch is made of views of them."""
 
     def pad_to_largest(self) -> None:
         """Pad the next batches to the largest shape, so that it is captured first."""
@@ -210,8 +210,8 @@ class PaddedForm:
 class Unpadded:
     """Computes the padded form of a PyG batch when it is needed.
 
-    Keeps alive no tensor with a row per node, edge or graph. `axes` maps each field to
-    the axis of its rows, or to None if the field cannot be padded.
+    Keeps no tensor of the batch with a row per node, edge or graph in memory. `axes`
+    maps each field to the axis of its rows, or to None if the field cannot be padded.
     """
 
     def __init__(

@@ -290,8 +290,8 @@ class GraphLoader(HasEpochs):
 class Loader:
     """Iterates over the batches of an epoch, for `gnnak train`.
 
-    It yields an `Item` for each batch, or None if a resumed run skips the batch. The
-    loader waits for each window within the context manager that `timed()` returns.
+    It yields an `Item` for each batch, or None if a resumed run skips the batch. While
+    the loader waits for a window, the context manager that `timed()` returns is active.
     Without `epochs`, every iteration is epoch 0.
     """
 
@@ -311,7 +311,7 @@ class Loader:
         source = subgraphs or Subgraphs()
         assembler = Assembler(FieldStore(store), source, size, padder, single)
         self.batches, self.timed = sampler, timed
-        self.epochs = epochs or Epochs(lambda: 0, 1)
+        self.epochs = epochs or Epochs()
         self._windows = EpochWindows(assembler, sampler, self.epochs.seed)
 
     def __len__(self) -> int:

@@ -26,7 +26,7 @@ class Rows(NamedTuple):
     """The dimension of a tensor along which its rows are counted."""
 
     def select(self, index: Tensor, device: torch.device) -> Any:
-        """Return rows on `device`; `index` must be on the device of the field."""
+        """Return rows `index` on `device`; `index` must be on the field's device."""
         value, dim = self
         if not isinstance(value, Tensor):
             places = index.tolist()

@@ -68,9 +68,9 @@ class GraphOrder(BatchOrder):
     """Chooses the batches of a `GraphLoader`: `batch_size` graphs in each process.
 
     All processes get equally many batches; a few graphs may occur in two processes.
-    `sizes` maps "nodes" and "copies" to the counts of each graph, [g], on the CPU,
-    which a `Budget` limits. `what` is the word for a graph in error messages, such as
-    "seed".
+    `sizes` maps "nodes" and "copies" to the count of each graph, [g], on the CPU. A
+    `Budget` limits the sum of the counts in a batch. `what` is the word for a graph in
+    error messages, such as "seed".
     """
 
     def __init__(
@@ -202,9 +202,9 @@ class BatchSampler(BatchOrder):
 class Epochs:
     """Tells a loader which epoch is running, and how many epochs the run has."""
 
-    now: Callable[[], int]
+    now: Callable[[], int] = int
     """Returns the number of the current epoch, from 0."""
-    count: int
+    count: int = 1
     seed: int = 0
     """Random seed of the run, on which random subgraphs depend."""
     done: Callable[[], int] = int

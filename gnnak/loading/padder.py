@@ -23,8 +23,8 @@ FEW_BATCHES = 4
 largest shape is then the size of the largest batch, multiplied by `SLACK`."""
 SLACK = 1.05
 LARGEST_STDS = 5.0
-"""With more batches, the largest shape has the mean size of a batch plus this many
-standard deviations, or the size of the largest batch if that is more."""
+"""With more than `FEW_BATCHES` batches, the largest shape is the mean size plus this
+many standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
 """Number of batches, padded to the largest shape, that determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
@@ -105,7 +105,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add `counts` to `seen`; once there are enough, choose smaller shapes."""
+        """Add `counts` to `seen`; choose smaller shapes after `ENOUGH_BATCHES`."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -124,22 +124,17 @@ class Shapes:
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
         """Grow the largest shape so that hardly any later batch will exceed it."""
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
-        most = {
-            axis: _upper_bound(rows, self.most[axis]) for axis, rows in counts.items()
-        }
+        if len(counts["graphs"]) <= FEW_BATCHES:
+            most = {axis: math.ceil(self.most[axis] * SLACK) for axis in counts}
+        else:
+            bound = {a: _mean_plus(LARGEST_STDS, rows) for a, rows in counts.items()}
+            most = {axis: max(self.most[axis], bound[axis]) for axis in counts}
         if old is not None and old.fits(most | graphs):
             return
         if old is not None:
             most = {axis: max(most[axis], getattr(old, axis) - 1) for axis in most}
         self.largest = choose_shape(most | graphs, self.distinct)
         self._only_largest = ENOUGH_BATCHES
-
-
-def _upper_bound(rows: list[int], most: int) -> int:
-    """Estimate, from the sizes of some batches, an upper bound for later batches."""
-    if len(rows) <= FEW_BATCHES:
-        return math.ceil(most * SLACK)
-    return max(most, _mean_plus(LARGEST_STDS, rows))
 
 
 def _mean_plus(stds: float, rows: list[int]) -> int:
@@ -152,8 +147,8 @@ def is_inside(shape: Shape, other: Shape) -> bool:
 
 
 FIRST_WINDOWS = 2
-"""Number of windows that are padded before a padded form is first used. The first batch
-is used after two windows: the second window is prefetched."""
+"""Number of windows that are padded before a padded form is first used. When the first
+batch is used, the second window is already being prefetched."""
 UNUSED_EPOCHS = 2
 """Padding stops when more epochs than this have begun since a padded form was last
 used. An evaluation, for example, may come between two epochs of training."""
@@ -199,8 +194,8 @@ class Demand:
 class Padder:
     """Pads batches of at most `batch_size` graphs to one of a few shapes.
 
-    The last batch stays unpadded if it has more graphs than the others, or only one
-    (BatchNorm raises an error). If `both`, unpadded batches are returned as well.
+    The last batch stays unpadded if it has more than `batch_size` graphs, or only one
+    graph, which BatchNorm rejects. If `both`, unpadded batches are returned as well.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
@@ -15,14 +15,13 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """An int64 tensor of a window, with the entries of one batch after another."""
+    """An int64 tensor with the entries of all batches of a window, sorted by batch."""
 
     value: Tensor
     """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers": the r
     entries of all batches."""
     axis: str
-    """The axis of the entries, such as "nodes"; for row pointers, that of the
-    groups."""
+    """The axis of the entries, such as "nodes"; for row pointers, of the groups."""
     refers_to: str | None = None
     """The axis that the values index, such as "graphs"; for CSR row pointers, the axis
     of the grouped rows. If None, the values are not indices, and padding is 0."""
@@ -31,86 +30,6 @@ class Field:
 
     def lines(self) -> Sequence[Tensor]:
         return self.value.unbind() if self.kind == "edges" else (self.value,)
-
-
-def split_fields(
-    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
-) -> list[dict[Key, Tensor]]:
-    """Split the fields of a window by batch, into views of one new tensor."""
-    counts = _rows_per_batch(starts)
-    if not counts["graphs"]:
-        return []
-    ends = _last_pointers(fields, starts)
-    pieces: list[Tensor] = []
-    sizes: list[int] = []
-    shifts: list[int] = []
-    for field in fields.values():
-        size, named, at = counts[field.axis], field.refers_to, starts[field.axis]
-        for line in field.lines():
-            rows = line if line.numel() == at[-1] - at[0] else line[at[0] : at[-1]]
-            if field.kind == "pointers":
-                parts = torch.split_with_sizes(rows, size)
-                pieces += (piece for part in parts for piece in (part, next(ends)))
-                sizes += (count + 1 for count in size)
-            else:
-                pieces.append(rows)
-                sizes += size
-            shifts += [0] * len(size) if named is None else starts[named][:-1]
-    parts = torch.split_with_sizes(torch.cat(pieces), sizes)
-    shifted = zip(parts, shifts, sizes, strict=True)
-    _shift_each([(part, shift) for part, shift, size in shifted if shift and size])
-    return _by_batch(fields, counts, iter(parts))
-
-
-def _by_batch(
-    fields: Mapping[Key, Field],
-    counts: Mapping[str, list[int]],
-    parts: Iterator[Tensor],
-) -> list[dict[Key, Tensor]]:
-    """Return the tensors of each batch, by field.
-
-    `parts` has a tensor per batch for each field, or for each row of an `edge_index`.
-    """
-    found = []
-    for field in fields.values():
-        sizes = counts[field.axis]
-        views = [next(parts) for _ in sizes]
-        if field.kind == "edges":
-            # The line of targets comes right after the line of sources.
-            stride, pairs = (sum(sizes), 1), zip(views, sizes, strict=True)
-            views = [source.as_strided((2, n), stride) for source, n in pairs]
-            parts = islice(parts, len(sizes), None)
-        found.append(views)
-    return [dict(zip(fields, each, strict=True)) for each in zip(*found, strict=True)]
-
-
-def _last_pointers(
-    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
-) -> Iterator[Tensor]:
-    """Return each batch's last row pointer entry, for all fields of kind "pointers"."""
-    numbers: list[int] = []
-    for field in fields.values():
-        if field.kind == "pointers" and field.refers_to is not None:
-            numbers += starts[field.refers_to][1:]
-    if not numbers:
-        return iter(())
-    device = next(iter(fields.values())).value.device
-    host = torch.tensor(numbers, device="cpu")
-    return iter(host.to(device, non_blocking=True).split(1))
-
-
-def _rows_per_batch(starts: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    return {
-        axis: [end - begin for begin, end in pairwise(at)]
-        for axis, at in starts.items()
-    }
-
-
-def _shift_each(parts: Sequence[tuple[Tensor, int]]) -> None:
-    """Subtract a number from each of several tensors, in place and in one kernel."""
-    if parts:
-        tensors, numbers = zip(*parts, strict=True)
-        torch._foreach_sub_(tensors, numbers)
 
 
 @operation
@@ -159,7 +78,8 @@ class Joint(Generic[Key]):
 
     Padding indices are spread evenly over the padding rows. Padding groups are empty,
     except for the last graph, which has all padding nodes. `sizes` has the padded
-    number of rows of each batch, by axis; batches without a size are left out.
+    number of rows of each batch, by axis; batches without a size are left out. Without
+    padding, these are the numbers of rows themselves.
     """
 
     memory: Tensor
@@ -171,8 +91,11 @@ class Joint(Generic[Key]):
         starts: Mapping[str, Sequence[int]],
         sizes: Mapping[str, Sequence[int]],
     ) -> None:
-        counts = _rows_per_batch(starts)
-        lines = {key: _split_lines(field, counts) for key, field in fields.items()}
+        counts = {k: [end - i for i, end in pairwise(at)] for k, at in starts.items()}
+        lines = {
+            key: _split_lines(field, starts[field.axis][0], counts[field.axis])
+            for key, field in fields.items()
+        }
         block = self.block = _Block()
         self._parts: list[dict[Key, _Part]] = []
         for batch in range(len(sizes["graphs"])):
@@ -195,7 +118,7 @@ class Joint(Generic[Key]):
                     block.pad(full - count - of_graphs, room, base)
                 if of_graphs:
                     block.pad(1, 0, sizes["nodes"][batch])
-                block.align()
+                block.pad(-block.end % ALIGNMENT, 0, 0)
             self._parts.append(parts)
 
     def fields(self, trim: bool = False) -> list[dict[Key, Tensor]]:
@@ -218,6 +141,8 @@ def pack(
     sizes: Mapping[str, Sequence[int]],
 ) -> list[Joint[Key]]:
     """Copy each group of fields to a block of memory; compute all padding at once."""
+    if not sizes["graphs"]:
+        return []
     joints = [Joint(fields, starts, sizes) for fields in groups]
     device = next(iter(groups[0].values())).value.device
     padding = _padding([joint.block for joint in joints], device)
@@ -233,7 +158,7 @@ class _Block:
         self.end = 0
         self._pieces: list[Tensor | None] = []
         self._shifts: list[tuple[tuple[int, int], int]] = []
-        self.padding: list[list[int]] = []
+        self.padding: list[tuple[int, int, int]] = []
 
     def add(self, values: Tensor, count: int, shift: int) -> None:
         """Append `count` values, and subtract `shift` from each value."""
@@ -244,22 +169,17 @@ class _Block:
 
     def pad(self, count: int, room: int, base: int) -> None:
         """Append `count` numbers that are spread evenly over base..base+room-1."""
-        self._pieces.append(None)
-        self.padding.append([count, room, max(count, 1), base])
-        self.end += count
-
-    def align(self) -> None:
-        """Append unused numbers until the length is a multiple of `ALIGNMENT`."""
-        missing = -self.end % ALIGNMENT
-        self.padding[-1][0] += missing
-        self.end += missing
+        if count:
+            self._pieces.append(None)
+            self.padding.append((count, room, base))
+            self.end += count
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
         """Return a tensor of all values; `padding` yields those of each `pad` call."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
-        numbers = (number for _, number in self._shifts)
-        _shift_each(list(zip(views, numbers, strict=True)))
+        if views:
+            torch._foreach_sub_(views, [number for _, number in self._shifts])
         return memory
 
 
@@ -271,19 +191,18 @@ def _padding(blocks: Sequence[_Block], device: torch.device) -> Iterator[Tensor]
     table = [*zip(*calls, strict=True), first[:-1]]
     given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
     call = torch.repeat_interleave(given[0], output_size=first[-1])
-    _, room, divisor, base, start = given.index_select(1, call)
+    count, room, base, start = given.index_select(1, call)
     place = torch.arange(first[-1], device=device) - start
-    place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
+    place.mul_(room).div_(count, rounding_mode="floor").add_(base)
     return iter(torch.split_with_sizes(place, counts))
 
 
 def _split_lines(
-    field: Field, counts: Mapping[str, list[int]]
+    field: Field, first: int, counts: Sequence[int]
 ) -> list[tuple[Tensor, ...]]:
-    sizes = counts[field.axis]
-    # A row pointer has one more entry, the number of all rows.
-    sizes = [*sizes, field.value.size(-1) - sum(sizes)]
-    return [torch.split_with_sizes(line, sizes) for line in field.lines()]
+    # The last part has the rows of later batches, and the end of a row pointer.
+    sizes = [first, *counts, field.value.size(-1) - first - sum(counts)]
+    return [torch.split_with_sizes(line, sizes)[1:] for line in field.lines()]
 
 
 def _views(memory: Tensor, spans: Sequence[tuple[int, int]]) -> list[Tensor]:

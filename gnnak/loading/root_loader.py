@@ -337,10 +337,7 @@ def subgraphs_of_first(
     num_roots: int,
     generator: torch.Generator,
 ) -> RootedSubgraphs:
-    """Extract the subgraphs of the first `num_roots` nodes.
-
-    For built-in extractors, other subgraphs consist of their root only.
-    """
+    """Extract the subgraphs of `num_roots` nodes; others may consist of their root."""
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)
     root = torch.arange(num_nodes, device=edge_index.device)

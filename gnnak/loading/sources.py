@@ -10,6 +10,7 @@ from torch.utils import data as torch_data
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError, described, kind_of
 from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.npz import PARTS
 from gnnak.graphs.readers.pyg import (
     Attributes,
     FieldStore,
@@ -97,10 +98,6 @@ def check_has_edges(graphs: FieldStore, extractor: object) -> None:
                 "subgraph would be a single node; set edge_index, which may be empty, "
                 "[2, 0], or leave out subgraphs."
             )
-
-
-PARTS = ("train", "validation", "test")
-"""The parts of a data set, in the order of the numbers in `Dataset.split`."""
 
 
 def find_graphs(graphs: object) -> Sized:

@@ -12,7 +12,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch
 from gnnak.graphs.real import BATCH_AXES, RealCounts
 from gnnak.loading.items import Item, Shape
-from gnnak.loading.padding import Field, pack, pad_rows, split_fields
+from gnnak.loading.padding import Field, pack, pad_rows
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.groups import Groups
@@ -41,10 +41,6 @@ class Window:
     rooted at node i for all i."""
     extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
     """Maps the name of a further field to its axis, such as "nodes", and its rows."""
-
-    @property
-    def num_batches(self) -> int:
-        return len(self.starts["graphs"]) - 1
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -167,11 +163,11 @@ class _Splitter:
         self.sizes = {axis: window.counts(axis)[first_batch:] for axis in starts}
         self.shapes = [None] * len(self.sizes["graphs"])
         self.real = [None] * len(self.shapes)
-        parts = (split_fields(fields, starts) for fields in _fields(window, groups))
-        self.numbers = _merged(parts)
+        joints = pack(_fields(window, groups), starts, self.sizes)
+        self.numbers = _merged(joint.fields() for joint in joints)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split a tensor without indices into batches; padding rows get `padding`."""
+        """Split `value` by batch; it has no indices. Padding rows are `padding`."""
         sizes = [self.before[axis], *self.sizes[axis]]
         return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 
@@ -243,7 +239,7 @@ SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Groupings of the entries of `Filling` by row, a node, and by column, a subgraph."""
+"""Groupings of the entries of `Filling`: by row (a node) and by column (a subgraph)."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -252,7 +248,7 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
 
 
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
-    """Split a window into its first `len(shapes)` batches, and pad each to a shape.
+    """Return the first `len(shapes)` batches of a window, each padded to its shape.
 
     The last graph contains all padding nodes. Padding subgraphs contain only padding
     nodes. A shape must be larger than its batch on every axis.
@@ -285,18 +281,19 @@ def _items(window: Window, splitter: _Splitter, groups: bool) -> list[Item]:
     subgraphs: Iterator[RootedSubgraphs | None] = repeat(None)
     if window.subgraphs is not None:
         subgraphs = _records(window, window.subgraphs, splitter, groups)
-    batches, extra = _batches(window, splitter), _extra(window, splitter)
+    fields = window.extra.items()
+    extra = _by_batch({k: splitter.rows(rows, axis) for k, (axis, rows) in fields})
+    batches = _batches(window, splitter)
     parts = zip(batches, subgraphs, splitter.shapes, extra, strict=False)
     return [Item(*each) for each in parts]
 
 
-def _extra(window: Window, splitter: _Splitter) -> Iterator[dict]:
-    if not window.extra:
+def _by_batch(fields: Mapping[Any, Iterable]) -> Iterator[dict[Any, Any]]:
+    """Turn a dict of values per batch into a dict for each batch."""
+    if not fields:
         return repeat({})
-    fields = window.extra.items()
-    parts = {name: splitter.rows(rows, axis) for name, (axis, rows) in fields}
-    per_batch = zip(*parts.values(), strict=True)
-    return (dict(zip(parts, values, strict=True)) for values in per_batch)
+    per_batch = zip(*fields.values(), strict=True)
+    return (dict(zip(fields, values, strict=True)) for values in per_batch)
 
 
 def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
@@ -385,24 +382,20 @@ def _sampled_fields(
     )
     held = splitter.rows(whole.held, "nodes", padding=1)
     covered = splitter.rows(whole.covered, "nodes", padding=1)
-    for values in zip(held, covered, filling, strict=True):
-        yield dict(zip(("held", "covered", "filling"), values, strict=True))
+    return _by_batch({"held": held, "covered": covered, "filling": filling})
 
 
 def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
-    cached = extracted_encodings(whole)
-    if not cached:
-        return repeat({})
-    parts = [
-        [each._replace(rows=rows) for rows in splitter.rows(each.rows, each.axis)]
-        for each in cached.values()
-    ]
-    per_batch = zip(*parts, strict=True)
-    return (dict(zip(cached, values, strict=True)) for values in per_batch)
+    return _by_batch(
+        {
+            key: [found._replace(rows=r) for r in splitter.rows(found.rows, found.axis)]
+            for key, found in extracted_encodings(whole).items()
+        }
+    )
 
 
 def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
-    """Return the groupings that models need: that by edge only with edge features."""
+    """Return the groupings that models need; grouping by edge needs edge features."""
     sampled = isinstance(window.subgraphs, SampledSubgraphs)
     groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
     if window.batch.edge_attr is None:

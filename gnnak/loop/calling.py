@@ -129,11 +129,11 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""Classes whose weights are cast together. Subclasses may change weights before use."""
+"""Exact types whose weights are cast together: a subclass may alter its weights."""
 
 
 class CastTogether(TorchFunctionMode):
-    """Context manager: autocast casts the weights of all Linears at once."""
+    """Context manager: under autocast, cast the weights of all Linears together."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

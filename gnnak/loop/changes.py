@@ -1,4 +1,4 @@
-"""Detect changes of a model, of tensors that its calls store, and of edges."""
+"""Detect changes of a model and of edges, and list tensors that a model call stores."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from operator import is_
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -27,18 +27,19 @@ def real_dtype(tensor: Tensor) -> torch.dtype:
     return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
 
 
+T = TypeVar("T", bound=Tensor)
 NUMBERS = (bool, int, float, complex, str, type(None), np.generic)
 """Types of plain values in a model, such as `dropout.p`. This module calls these values
 numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes of all PyTorch modules or all PyG convs, which are not searched."""
+"""Attributes that every PyTorch module or PyG conv has; they are not searched."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
-"""Numbers are searched for in containers nested up to this depth."""
+"""Numbers and tensors are searched for in containers nested up to this depth."""
 MOST_ENTRIES = 300
-"""At most this many entries are searched per module. Larger containers are left out."""
+"""Limit on searched container entries per module. Larger containers are left out."""
 
 
 class Place(NamedTuple):
@@ -93,7 +94,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and of its numbers; none without numbers."""
+    """Return the places of a container and its numbers, or [] if it has no numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -172,8 +173,8 @@ class ModelWatch:
         tensors = [tensor for tensor in self._listed if tensor is not None]
         self._lazy = list(filter(is_lazy, tensors))
         count = len(weights)
-        self._weights = [t for t in map(_built, self._listed[:count]) if t is not None]
-        self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
+        self._weights = list(filter(is_built, self._listed[:count]))
+        self._buffers = list(filter(is_built, self._listed[count:]))
 
     def _has_listed(self) -> bool:
         return all(map(is_, self._present_tensors(), self._listed)) and all(
@@ -224,7 +225,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Ignore, from now on, all numbers that the code in the `with` block changes."""
+        """Ignore from now on all numbers that the code in the `with` block changes."""
         if not self._is_same():
             self.remember()
         yield
@@ -274,18 +275,16 @@ def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]
 
 def built_weights(model: nn.Module) -> list[nn.Parameter]:
     """Return a model's weights that are neither sparse nor lazy (without a shape)."""
-    return [each for each in model.parameters() if _built(each) is not None]
+    return list(filter(is_built, model.parameters()))
 
 
 def is_unbuilt(model: nn.Module) -> bool:
     return any(map(is_lazy, chain(model.parameters(), model.buffers())))
 
 
-def _built(tensor: Tensor | None) -> Tensor | None:
-    """Return `tensor`, or None if it is lazy (no shape yet) or sparse (no address)."""
-    if tensor is None or is_lazy(tensor) or tensor.layout != torch.strided:
-        return None
-    return tensor
+def is_built(tensor: T | None) -> TypeGuard[T]:
+    """Return whether a tensor has a shape (is not lazy) and an address (not sparse)."""
+    return tensor is not None and not is_lazy(tensor) and tensor.layout == torch.strided
 
 
 class StoredTensors:

@@ -100,7 +100,7 @@ def infer(
 
 
 def stream_extractor(model: nn.Module) -> Extractor | None:
-    """Return the extractor of a model whose subgraphs can be streamed, or None."""
+    """Return a model's extractor if its rooted subgraphs can be streamed, else None."""
     found: list[Extractor] = []
     for module in model.modules():
         if isinstance(module, Network) and module.extractor is not None:

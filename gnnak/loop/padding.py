@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 DISTURBANCE = 100.0
-"""Size of the random numbers in padding rows while outputs are compared."""
+"""Standard deviation of the random numbers that `disturbed` writes to padding rows."""
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
@@ -37,7 +37,7 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return the axis of each output, such as "nodes", or None without padding rows."""
+    """Return each output's axis, such as "nodes", or None if it has no padding rows."""
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
     if len(leaves) != len(others):
@@ -76,7 +76,7 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
 
 
 def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
-    """Return a copy of a tensor with random numbers or real rows in padding rows."""
+    """Copy a tensor; fill padding rows with random numbers and copies of real rows."""
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
         return value
@@ -103,10 +103,10 @@ def _is_index(value: object) -> bool:
 class IgnorePadding(TorchFunctionMode):
     """Context manager: run a model on a padded batch so that it ignores padding.
 
-    BatchNorms in training ignore padding rows. If the model computes indices of a
-    table, those in padding rows are clamped to its size. `batch.max()` does not
-    synchronise. With `disturb`, padding rows get other values after each Linear,
-    embedding and BatchNorm, to find operations that mix them with real rows.
+    BatchNorms in training ignore padding rows. Indices that the model computes in
+    padding rows are clamped to the size of the indexed table. `batch.max()` does not
+    synchronise. With `disturb`, the outputs of Linears, embeddings and BatchNorms get
+    other values in padding rows, to find operations that mix padding with real rows.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:
@@ -171,32 +171,20 @@ class IgnorePadding(TorchFunctionMode):
         eps: float = 1e-5,
     ) -> Tensor:
         """Normalise the real rows of `x`; arguments as in PyTorch's `batch_norm`."""
+        given = running_mean, running_var, weight, bias
         if not training:
-            return F.batch_norm(
-                x, running_mean, running_var, weight, bias, False, momentum, eps
-            )
+            return F.batch_norm(x, *given, False, momentum, eps)
         if x.dim() != 2 or x.size(0) not in self.rows:
             raise GraphError(
                 f"a BatchNorm gets an input of shape {list(x.shape)}, whose rows are "
                 "neither graphs, nodes nor edges"
             )
         count = self._real_rows(self.rows[x.size(0)][0])
-        return norm_real_rows(
-            x, count, running_mean, running_var, weight, bias, momentum, eps
-        )
+        return norm_real_rows(x, count, *given, momentum, eps)
 
 
-def copied(batch: Batch) -> Batch:
-    return _with(batch, Tensor.clone)
-
-
-def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    rows = padded_rows(item)
-    return _with(batch, lambda value: disturbed(value.clone(), rows))
-
-
-def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Copy a batch; apply `change` to its tensors, except structure (`edge_index`)."""
+def changed(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    """Copy a batch; apply `change` to all tensors except those of `is_structure`."""
     found = copy.copy(batch)
     for name, value in batch._store.items():
         if isinstance(value, Tensor) and not is_structure(name, value):

@@ -29,8 +29,9 @@ from gnnak.loop.changes import (
 from gnnak.loop.padding import (
     IgnorePadding,
     axes_of,
-    copied,
-    disturbed_batch,
+    changed,
+    disturbed,
+    padded_rows,
     real_rows_of,
 )
 from gnnak.loop.step import clip_gradients, train_once
@@ -84,7 +85,7 @@ def make_captured_model(
 
 
 class Captured(NamedTuple):
-    """A captured model, and the axis, such as "nodes", of the rows of each output."""
+    """A captured model and, for each output, the axis of its rows, such as "nodes"."""
 
     run: CapturedModel
     axes: list[str | None]
@@ -130,7 +131,7 @@ class TrainingStep:
         call: `call(model, batch)` calls the model and returns its output, if the model
             cannot be called as above.
         autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, the
-            autocast applies that is active where the step is called.
+            step uses the autocast setting that is active where the step is called.
         capture: Whether steps on a GPU are captured as CUDA graphs.
         padded_loss: Whether `loss(output, batch, real)` is called with padding, so that
             it can be captured. Outputs and fields then have padding rows at the end;
@@ -202,22 +203,19 @@ class TrainingStep:
             SizeError: If the device has too little memory for the batch.
         """
         try:
-            return self._step(batch)
+            return train_once(
+                lambda: checked_loss(self._loss_of(batch)),
+                self.optimizer,
+                lambda: self._update(),  # as `_loss_of` has chosen
+                self.device,
+                self.autocast,
+            )
         except torch.OutOfMemoryError as error:
             graphs = counted(getattr(batch, "num_graphs", 1), "graph")
             raise SizeError(
                 f"a step on a batch of {graphs} does not fit into the memory of "
                 f"{self.device}; use smaller batches."
             ) from error
-
-    def _step(self, batch: Batch) -> Tensor:
-        return train_once(
-            lambda: checked_loss(self._loss_of(batch)),
-            self.optimizer,
-            lambda: self._update(),  # as `_loss_of` has chosen
-            self.device,
-            self.autocast,
-        )
 
     def _update_weights(self) -> None:
         clip_gradients(self.optimizer, self.clip)
@@ -245,10 +243,10 @@ class TrainingStep:
     def _find_captured(
         self, batch: Batch
     ) -> tuple[Captured, Item, Tensor | None] | None:
-        """Return what a captured step needs, or None if this step is not captured.
+        """Find the captured model for a batch; None if this step is not captured.
 
         Returns the captured model, the padded batch, and a flag on the device: whether
-        `edge_index` is unchanged. The flag is None without rooted subgraphs.
+        `edge_index` is unchanged. The flag is None if the batch has no subgraphs.
         """
         if self.reason is not None or not self.capture:
             return None
@@ -327,7 +325,7 @@ class TrainingStep:
 
         def plain() -> Any:
             nonlocal outputs
-            own = copied(batch)
+            own = changed(batch, Tensor.clone)
             outputs = self.call(self.model, own)
             if self.padded_loss:
                 outputs = outputs, self._loss(outputs, own, None)
@@ -350,7 +348,8 @@ class TrainingStep:
         """Run the model on a padded batch; with `padded_loss`, also return the loss."""
         batch = build(item)
         if disturb:
-            batch = disturbed_batch(batch, item)
+            rows = padded_rows(item)
+            batch = changed(batch, lambda value: disturbed(value.clone(), rows))
         real = item.batch.real
         with self._numbers.during_call():
             with on_graph(real), IgnorePadding(item, disturb), CastTogether(self.model):
@@ -390,7 +389,7 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """Record the weights; warn of ones added since that are untrained."""
+        """Record all weights; warn of new weights that the optimizer does not train."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}

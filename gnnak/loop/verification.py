@@ -19,7 +19,13 @@ from torch.utils._pytree import tree_leaves
 
 from gnnak.device import on_capture_stream
 from gnnak.errors import GnnakError
-from gnnak.loop.changes import StoredTensors, built_weights, is_inexact, real_dtype
+from gnnak.loop.changes import (
+    StoredTensors,
+    built_weights,
+    is_built,
+    is_inexact,
+    real_dtype,
+)
 from gnnak.loop.step import backward_in_calling_thread
 
 
@@ -94,37 +100,34 @@ BUFFER_TOLERANCES = {
     torch.bfloat16: (5e-2, 2e-2),
 }
 """Per dtype, two factors (a, b): padding may change a buffer by a * change + b * size.
-The call without padding changes an entry by at most `change`, and to at most `size`."""
+`change` is the largest change of an entry without padding, `size` the largest value."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """A buffer of a module, with its value before a call of the model."""
+class _SavedBuffer:
+    """A buffer of a module, or None, with its value before a call of the model."""
 
-    module: nn.Module
-    name: str
-    tensor: Tensor | None
-    """The buffer; None if it is registered as None."""
-    memory: Tensor | None
-    """Shares the buffer's memory, in case a model's call replaces `buffer.data`."""
-    copy: Tensor | None
-    """A copy of the buffer's values, on the host to save GPU memory."""
-    has_gradient: bool
+    def __init__(self, module: nn.Module, name: str, tensor: Tensor | None) -> None:
+        self.module, self.name, self.tensor = module, name, tensor
+        self.has_gradient = tensor is not None and tensor.requires_grad
+        # This shares the buffer's memory, in case a call replaces `buffer.data`.
+        self.memory = (
+            torch.empty(0, device="cpu") if tensor is None else tensor.detach()
+        )
+        # The copy is on the host, to save GPU memory.
+        self.copy = self.memory.to("cpu", copy=True)
 
     def is_replaced(self) -> bool:
         now = self.module._buffers.get(self.name)
         if now is not self.tensor:
             return True
-        if now is None or self.memory is None:
-            return False
-        return now.data_ptr() != self.memory.data_ptr()
+        return now is not None and now.data_ptr() != self.memory.data_ptr()
 
     def restore(self) -> None:
         if self.is_replaced():
             self.module._buffers[self.name] = self.tensor
-        if self.tensor is None or self.memory is None or self.copy is None:
+        if self.tensor is None:
             return
         if self.is_replaced():
             self.tensor.data = self.memory
@@ -136,8 +139,6 @@ class _Place:
 
     def new_values(self) -> Tensor | None:
         """Return the buffer's values on the host, or None if they have not changed."""
-        if self.memory is None or self.copy is None:
-            return None
         now = self.memory.cpu()
         if torch.equal(now, self.copy):
             return None
@@ -149,10 +150,10 @@ class SavedBuffers:
 
     def __init__(self, model: nn.Module) -> None:
         self._places = [
-            _Place(module, name, tensor, *_saved(tensor))
+            _SavedBuffer(module, name, tensor)
             for module in model.modules()
             for name, tensor in module._buffers.items()
-            if tensor is None or not (is_lazy(tensor) or tensor.layout != torch.strided)
+            if tensor is None or is_built(tensor)
         ]
 
     def restore(self) -> None:
@@ -160,14 +161,13 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers; return the result of `run`, and all `new_values`."""
+        """Restore the buffers, and call `run`; return its result and `new_values`."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
 
     def replaced(self) -> tuple[nn.Module, str] | None:
-        found = (p for p in self._places if p.is_replaced())
-        return next(((place.module, place.name) for place in found), None)
+        return next(((p.module, p.name) for p in self._places if p.is_replaced()), None)
 
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
@@ -180,13 +180,6 @@ class SavedBuffers:
             if not _are_close(place.copy, after[0], after[1], autocast):
                 return place.module, place.name
         return None
-
-
-def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
-    if tensor is None:
-        return None, None, False
-    copy = tensor.detach().to("cpu", copy=True)
-    return tensor.detach(), copy, tensor.requires_grad
 
 
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
@@ -208,8 +201,8 @@ def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) ->
 
 
 NOISE = 0.3
-"""Size of random numbers that are added to weights. For a Linear, they are divided by
-the square root of the number of inputs."""
+"""Size of the random numbers added to weights and buffers. For a weight matrix, they
+are divided by the square root of the number of inputs."""
 
 
 class SavedWeights:
@@ -258,8 +251,8 @@ GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 because rounding changes the sign of some inputs of ReLUs. For other dtypes, and with
 autocast, only NaN and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
-"""See `GRADIENT_TOLERANCES`. Some gradients, such as the gradient of a bias before a
-BatchNorm, are zero up to rounding errors."""
+"""Factor in `GRADIENT_TOLERANCES`, for gradients that are zero up to rounding errors,
+such as the gradient of a bias before a BatchNorm."""
 
 
 class GradientComparison:
@@ -322,7 +315,7 @@ dtype has the factor of its real parts; other dtypes and autocast: `HALF_TOLERAN
 HALF_TOLERANCE = 5e-2
 """The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
-"""See `TOLERANCES`. Small outputs may be differences of larger, rounded values."""
+"""Term in `TOLERANCES`: small outputs may be differences of larger, rounded values."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200
@@ -440,7 +433,7 @@ class _Calls:
         return gradients.difference(ours, theirs)
 
     def _changed_output(self, padded: Callable[[], Any]) -> str:
-        """Name the first module without submodules whose output padding changes."""
+        """Name the first module without submodules where padding changes the output."""
         with _outputs_of_modules(self.model) as wanted:
             self.buffers.call(self.plain)
         with _outputs_of_modules(self.model) as found:

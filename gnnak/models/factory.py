@@ -143,7 +143,7 @@ def _kind(options: ModelOptions) -> SubgraphKind:
 
 
 def check_read(options: ModelOptions, given: Mapping[str, Any]) -> None:
-    """Refuse `given` options that the model ignores, except for `model.family`."""
+    """Raise `OptionError` for `given` options without effect, except `model.family`."""
     read, form = read_options(options), parse_name(options.name)
     for key, value in given.items():
         section, _, name = key.partition(".")

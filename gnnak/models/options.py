@@ -37,7 +37,7 @@ READ_BY_KIND: dict[SubgraphKind, tuple[str, ...]] = {
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    Texts such as "For walks:" say which kinds use an option; all use `copy_limit`.
+    Text such as "For walks:" says which kinds use an option. All use `copy_limit`.
     """
 
     kind: SubgraphKind | None = None
@@ -61,14 +61,14 @@ class SubgraphOptions:
     """Largest number of node copies plus edge copies in a batch; a larger batch raises
     an error. If None, the free memory of the device is the limit."""
     max_neighbors: int | None = None
-    """For egonets: the largest number of nodes sampled at each hop; if None, all."""
+    """For egonets: the largest number of nodes sampled at each hop; None keeps all."""
     seed: int | None = 0
-    """For egonets with `max_neighbors`: seed of the sample; None samples anew each
-    time."""
+    """For egonets with `max_neighbors`: seed of the sample. If None, each training step
+    has a new sample."""
     size: int = 32
     """For PageRank: the largest number of nodes of a subgraph."""
     alpha: float = 0.15
-    """For PageRank: the probability that a walk from the root ends at each step."""
+    """For PageRank: the probability that a walk from the root ends in a given step."""
 
     def __post_init__(self) -> None:
         if self.kind is not None:

@@ -2,8 +2,8 @@
 
 Some operations copy states to node copies (`lift`, `lift_subgraph`). Some read states
 of other node copies (`at_centroid`, `to_nodes`, `at_root`, `at_own_centroid`). Others
-pool states (`pool_subgraph`, `pool_context`, `pool_graph`) or pass messages (`inside`,
-`across`). Their arguments are:
+pool states (`pool_subgraph`, `pool_context`) or pass messages (`inside`, `across`).
+Their arguments are:
 
 - `x`: states $x_i$ of n nodes, [n, c].
 - `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node
@@ -92,15 +92,6 @@ def pool_context(
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)
 
 
-def pool_graph(x: Tensor, batch: Tensor, num_graphs: int, reduce: Reduce) -> Tensor:
-    r"""Pool the states of all nodes of each graph $G$: $\text{POOL}_{i \in G}\, x_i$.
-
-    `batch` has the index of the graph that each node is in, [n]. The result,
-    [num_graphs, c], is zero for a graph without nodes.
-    """
-    return segment_reduce(x, batch, num_graphs, reduce)
-
-
 @operation
 def inside(
     conv: Messages, z: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
@@ -126,17 +117,9 @@ def across(
 ) -> Tensor:
     r"""Pass messages across subgraphs, $z_{i|j'}$ to $z_{i|j}$, for $j' \to j$.
 
-    The copies of one node $i$ exchange messages along the edges between their roots.
-    Returns the new states of the node copies, [m, c].
-
-    Args:
-        conv: The GNN that computes the messages.
-        z: States of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-        edge_index: Directed edges of the graph, [2, e].
-        edge_attr: Attributes of the edges of the graph, [e, c] or [e], or None.
-        whole: Whether every subgraph is a whole graph, not a part of one. If so,
-            `across_whole` finds the edges across subgraphs, which is faster.
+    The copies of one node $i$ exchange messages along the edges between their roots. If
+    `whole`, every subgraph must be a whole graph; then, `across_whole` finds the edges
+    across subgraphs, which is faster. Returns new states of the node copies, [m, c].
     """
     find_links = across_whole if whole else across_edges
     links = find_links(subgraphs, edge_index)
@@ -174,18 +157,10 @@ REDUCES: tuple[Reduce, ...] = get_args(Reduce)
 
 
 def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:
-    """Sum or average the rows of `values` that have the same index.
+    """Sum or average the rows of `values`, [m, c], that have the same `index`, [m].
 
-    Half-precision rows are summed in float32.
-
-    Args:
-        values: The rows, [m, c].
-        index: The output row that each row of `values` is added to, [m].
-        size: Number of output rows.
-        reduce: "sum" or "mean".
-
-    Returns:
-        The sums or means, [size, c]; zero in rows that `index` does not contain.
+    The result, [size, c], is zero in rows that `index` does not contain. Half-precision
+    rows are summed in float32.
 
     >>> import torch
     >>> rows = torch.tensor([[1.0], [2.0], [6.0]])

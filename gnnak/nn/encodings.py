@@ -63,7 +63,7 @@ class ConcatFuse(nn.Module):
     r"""Fuse by concatenation: $W \, \text{Dropout}[h^1 \,\Vert\, \dots \,\Vert\, h^r]$.
 
     Difference from the paper: the Linear $W$ maps r encodings to the width of a state.
-    With `num_layers` > 1, it is an MLP with hidden layers of width r c.
+    With `num_layers` > 1, $W$ is an MLP whose hidden layers have the width r c.
     """
 
     def __init__(

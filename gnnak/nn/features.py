@@ -36,7 +36,7 @@ def _can_check(values: Tensor | None) -> TypeGuard[Tensor]:
     return not (values.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def warn_not_finite(name: str, values: Tensor, stacklevel: int = 2) -> None:
+def warn_not_finite(name: str, values: Tensor) -> None:
     """Warn that `values` has NaN or infinite entries, and show the first one."""
     wrong = (~values.detach().isfinite()).nonzero()
     first = wrong[0].tolist()
@@ -44,7 +44,7 @@ def warn_not_finite(name: str, values: Tensor, stacklevel: int = 2) -> None:
         f"{name} has {len(wrong)} values that are NaN or infinite, the first at index "
         f"{first}: {float(values[tuple(first)])}; every output that depends on them "
         "becomes NaN or infinite too, so replace them first. Warned once per model.",
-        stacklevel=stacklevel + 1,
+        stacklevel=3,
     )
 
 
@@ -154,7 +154,7 @@ class ConstantEncoder(nn.Module):
 class CategoricalEncoder(nn.Module):
     """Encode categorical features as the sum of one learned embedding per column.
 
-    Column i has the rows `first[i]` to `first[i] + limit[i] - 1` of one table.
+    All columns share one table; column i has `limit[i]` rows, starting at `first[i]`.
     """
 
     first: Tensor
@@ -220,15 +220,11 @@ class ContinuousEncoder(nn.Module):
                 f"continuous features are {_shown(values)}; give real numbers of shape "
                 f"{list(shape)}."
             )
-        self._warn_if_not_finite(values)
-        return self.block(values.to(next(self.block.parameters()).dtype))
-
-    def _warn_if_not_finite(self, values: Tensor) -> None:
-        if self.warned or values.is_cuda or torch.compiler.is_compiling():
-            return
-        if not is_finite(values):
+        checked = self.warned or values.is_cuda or torch.compiler.is_compiling()
+        if not checked and not is_finite(values):
             self.warned = True
             warn_not_finite(f"the feature matrix of the {self.rows}", values)
+        return self.block(values.to(next(self.block.parameters()).dtype))
 
 
 def _as_columns(values: Tensor | None) -> Tensor | None:

@@ -1,7 +1,7 @@
 """BatchNorm for padded batches, and for training with several processes (DDP).
 
-By `real_rows`, a layer sets the numbers of real rows in a context variable, which is
-local to the thread. All BatchNorms inside a GNN read this variable.
+With `real_rows`, a layer stores the numbers of real rows in a context variable, which
+is local to the thread. All BatchNorms inside a GNN read this variable.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ RowAxis = Literal["nodes", "edges", "graphs"]
 class RealRows:
     """Numbers of real nodes, edges and graphs of a padded batch, as scalar tensors.
 
-    On rooted subgraphs, the numbers of real node copies, edge copies and subgraphs.
-    None means no padding.
+    On rooted subgraphs, the fields count the real node copies, edge copies and
+    subgraphs. A field is None if there is no padding.
     """
 
     nodes: Tensor | None = None
@@ -45,8 +45,8 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training use only real rows, which come first.
 
-    Padding rows become the mean, so that they stay bounded. Nothing synchronises, since
-    numbers of rows are tensors. Distributed training is not supported.
+    The mean replaces padding rows, so that they stay bounded. Nothing synchronises,
+    since the numbers of rows are tensors. Distributed training is not supported.
     """
     token = _scope.set(rows)
     try:
@@ -175,9 +175,9 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply training-mode batch norm to `x`, [n, c]; padding rows become the mean.
+    """Apply training-mode batch norm to `x`, [n, c]; the mean replaces padding rows.
 
-    With fewer than two real rows, running statistics, if any, replace those of `x`.
+    With fewer than two real rows, `x` is normalised by the running statistics, if any.
     """
     wide = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
@@ -230,6 +230,5 @@ class _SumOverProcesses(torch.autograd.Function):
 
 def several_processes() -> bool:
     """Return whether several processes train the model (distributed data parallel)."""
-    if not dist.is_available() or not dist.is_initialized():
-        return False
-    return dist.get_world_size() > 1
+    initialized = dist.is_available() and dist.is_initialized()
+    return initialized and dist.get_world_size() > 1

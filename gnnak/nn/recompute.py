@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Self
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -28,7 +28,7 @@ def recomputed(
     )
 
 
-class SecondPass:
+class SecondPass(ExitStack):
     """Context manager for the recomputation of a module in the backward pass.
 
     PyTorch may recompute in another thread, outside of the forward pass's `with`
@@ -37,18 +37,15 @@ class SecondPass:
     """
 
     def __init__(self, module: nn.Module) -> None:
+        super().__init__()
         self.module = module
         self.backend, self.rows = current_backend(), current_real_rows()
 
-    def __enter__(self) -> None:
-        with ExitStack() as stack:
-            stack.enter_context(use_backend(self.backend))
-            stack.enter_context(frozen_running_statistics(self.module))
-            stack.enter_context(real_rows(self.rows))
-            self.entered = stack.pop_all()
-
-    def __exit__(self, *error: object) -> None:
-        self.entered.close()
+    def __enter__(self) -> Self:
+        self.enter_context(use_backend(self.backend))
+        self.enter_context(frozen_running_statistics(self.module))
+        self.enter_context(real_rows(self.rows))
+        return self
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Slices(LazySlices):
         self.copies = ends.tolist()
         self.edges = torch.searchsorted(target, ends).tolist()
 
-    def build(self, index: int) -> RootedSubgraphs:
+    def __getitem__(self, index: int) -> RootedSubgraphs:
         roots, copies, edges = (
             slice(*cuts[index : index + 2])
             for cuts in (self.cuts, self.copies, self.edges)
@@ -75,7 +75,7 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether a layer may encode its subgraphs slice by slice.
 
-    Streamed subgraphs cannot be encoded otherwise: for them, `SubgraphError` is raised.
+    Raises `SubgraphError` for streamed subgraphs that the layer cannot slice.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED
@@ -103,10 +103,10 @@ def sliced_encodings(
 
     `encode` pools context encodings by "sum". The sums of all slices are added; with
     `reduce="mean"`, they are divided by the number of subgraphs that contain the node.
-    In training, all slices are encoded several times: pass i finds the statistics of
-    the i-th BatchNorm call over the rows of all slices, the last pass the encodings.
+    In training, all slices are encoded several times. Pass i computes the statistics of
+    the i-th BatchNorm call over the rows of all slices. The last pass gives encodings.
     """
-    parts: Sequence[RootedSubgraphs]
+    parts: LazySlices
     if isinstance(subgraphs, StreamedSubgraphs):
         parts = subgraphs.parts
     else:
@@ -218,7 +218,7 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """A BatchNorm call needs the `Statistics` of all slices, but only one is known."""
+    """A BatchNorm call needs the `Statistics` of all slices, but has those of one."""
 
 
 class BatchStatistics(TorchFunctionMode):
@@ -248,9 +248,8 @@ class BatchStatistics(TorchFunctionMode):
         eps: float = 1e-5,
     ) -> Tensor:
         if not training:
-            return F.batch_norm(
-                x, running_mean, running_var, weight, bias, False, momentum, eps
-            )
+            given = running_mean, running_var, weight, bias
+            return F.batch_norm(x, *given, False, momentum, eps)
         wide = x.float() if x.dtype.itemsize < 4 else x
         known = next(self.unused, None)
         if known is None:

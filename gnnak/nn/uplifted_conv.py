@@ -188,19 +188,18 @@ class LazyUpliftedConv(nn.Module):
                 calling = call.calling(conv, call.out_channels)
                 self._become(call.in_channels, calling)
             return self
-        widths = own_widths(conv)
+        widths, name = own_widths(conv), type(conv).__name__
         if widths is not None:
-            name = type(conv).__name__
             self._become(widths[0], try_out(conv, widths[0], f"as {name} declares"))
-        elif node_widths(conv) and not self._depends_on_call():
-            name, declared = type(conv).__name__, node_widths(conv)[0]
-            try_out(conv, declared, f"as {name} declares")
+            return self
+        needs_more = any(further_arguments(conv).values())
+        if (
+            node_widths(conv)
+            and not needs_more
+            and "edge_attr" not in edge_arguments(conv)
+        ):
+            try_out(conv, node_widths(conv)[0], f"as {name} declares")
         return self
-
-    def _depends_on_call(self) -> bool:
-        """Return whether a trial run needs arguments from a real call of the conv."""
-        needed = any(further_arguments(self.conv).values())
-        return needed or "edge_attr" in edge_arguments(self.conv)
 
     @property
     def called_like(self) -> nn.Module:
@@ -303,7 +302,7 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Return states, `edge_index`, sparse values or None, and the rest of a call."""
+    """Return node states, `edge_index`, edge values (or None) and other arguments."""
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -343,11 +342,7 @@ def check_graph(x: object, edges: object, conv: str, name: str) -> None:
 def with_values(
     given: Mapping[str, Any], values: Tensor | None, calling: Calling
 ) -> dict[str, Any]:
-    """Add the values of a sparse matrix, [e] or [e, c], to the arguments.
-
-    The values become `edge_type` (integers), `edge_weight`, [e], or `edge_attr`, [e,
-    c], if the conv reads this argument.
-    """
+    """Add the values of a sparse matrix to the arguments, if the conv reads them."""
     named = dict(given)
     if values is None:
         return named
@@ -362,7 +357,7 @@ def with_values(
 PASSES = 3
 """`GrowthWatch` measures states in this many forward passes in training."""
 MAX_GROWTH = 10.0
-"""Growth of the root mean square of states, over all layers, to warn of."""
+"""`GrowthWatch` warns only if the layers scale node states by more than this factor."""
 MAX_SIZE = 30.0
 """`GrowthWatch` warns only if the root mean square of the output is above this."""
 
@@ -378,8 +373,8 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer in the first training steps.
 
-    Without norms, sums over large subgraphs make states grow in every layer, so that
-    training starts with a large loss.
+    Without norms such as BatchNorm, sums over large subgraphs make states grow in every
+    layer, so that training starts with a large loss.
     """
 
     def __init__(self) -> None:

@@ -115,9 +115,7 @@ def uplift(
         lazy = LazyUpliftedConv(conv, shared, make_layer, chosen[name], name, like)
         return lazy.built()
 
-    uplifted = wrap("", model) if "" in chosen else model
-    if "" not in chosen:
-        _replace(model, chosen, wrap)
+    uplifted = _replaced(model, chosen, wrap)
     begin, end = shared.subgraphs.begin_call, shared.subgraphs.end_call
     uplifted.register_forward_pre_hook(begin, with_kwargs=True)
     uplifted.register_forward_hook(end, always_call=True)
@@ -172,7 +170,7 @@ def _choose(
 
 
 def matches(selector: Selector, name: str, module: nn.Module) -> bool:
-    """Return whether `selector` fits a module's class, or its or a parent's name."""
+    """Return whether `selector` fits a module's class or name, or a parent's name."""
     if isinstance(selector, type):
         return isinstance(module, selector)
     if selector in {cls.__name__ for cls in type(module).__mro__[:-1]}:
@@ -210,13 +208,12 @@ def listed(
 
 
 def _check_calls(call: Mapping[Selector, Call]) -> None:
-    given = call.values() if isinstance(call, Mapping) else [call]
-    for value in given:
-        if not isinstance(value, Call) or not isinstance(call, Mapping):
-            raise OptionError(
-                f"call is {call!r}; give a dict from names or types of modules to "
-                "gnnak.nn.Call, such as {MyConv: Call(states='h', edges='links')}."
-            )
+    known = isinstance(call, Mapping)
+    if not known or not all(isinstance(value, Call) for value in call.values()):
+        raise OptionError(
+            f"call is {call!r}; give a dict from names or types of modules to "
+            "gnnak.nn.Call, such as {MyConv: Call(states='h', edges='links')}."
+        )
 
 
 def _check_homogeneous(model: nn.Module, chosen: Mapping[str, object]) -> None:
@@ -234,18 +231,18 @@ def _check_homogeneous(model: nn.Module, chosen: Mapping[str, object]) -> None:
             )
 
 
-def _replace(
-    model: nn.Module,
-    chosen: Mapping[str, object],
-    wrap: Callable[[str, nn.Module], nn.Module],
-) -> None:
+def _replaced(
+    model: nn.Module, chosen: Iterable[str], wrap: Callable[[str, nn.Module], nn.Module]
+) -> nn.Module:
     """Replace chosen modules by `wrap(name, module)`; wrap shared modules only once."""
     wrapped: dict[nn.Module, nn.Module] = {}
     for name in chosen:
-        parent, _, key = name.rpartition(".")
-        children = model.get_submodule(parent)._modules
-        child = children[key]
-        assert child is not None
-        if child not in wrapped:
-            wrapped[child] = wrap(name, child)
-        children[key] = wrapped[child]
+        module = model.get_submodule(name)
+        if isinstance(module, UPLIFTED):
+            continue  # The module that contains it occurs twice in the model.
+        if module not in wrapped:
+            wrapped[module] = wrap(name, module)
+        if not name:
+            return wrapped[module]
+        model.set_submodule(name, wrapped[module])
+    return model

@@ -1,1 +1,1 @@
-"""Build the paper's tables with our results, figures, and the HTML report."""
+"""Build the HTML report, its figures, and the paper's tables with our results."""

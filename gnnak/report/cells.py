@@ -1,9 +1,9 @@
-"""The tables of the GNN-AK paper: its numbers, and the settings of each cell."""
+"""The tables of the GNN-AK paper: the printed numbers, and the runs for each cell."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import ceil
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from gnnak.training.config.experiment import CONFIGS, flat, load_experiment, read_yaml
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import LENGTH, RunConfig
-from gnnak.training.records.summary import Measure
+from gnnak.training.records.lookup import Measure
 from gnnak.typing import check_known
 
 
@@ -34,7 +34,7 @@ class Plan:
     """The runs over seeds and folds whose mean a table cell shows."""
 
     experiment: str
-    """The experiment (a file in `configs/`) whose options `config` changes."""
+    """The experiment (a file in `configs/`) on whose options `config` is based."""
     config: RunConfig
     """The config of all runs; its seed and fold are ignored."""
     epochs: int
@@ -118,8 +118,9 @@ def _changed(cell: Cell, settings: Mapping[str, Any], shorten: float = 1) -> Cel
     return replace(cell, plan=replace(cell.plan, config=config))
 
 
-STYLE = ("digits", "percent", "suffix")
 TABLES = CONFIGS / "tables"
+read_once = cache(read_yaml)
+_experiment = cache(load_experiment)
 ORDER = (
     "simulation ppgn-sr25 real-world subgraphdrop datasets egonet-size encodings "
     "context-d2c base-depth tu"
@@ -150,19 +151,19 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a column's settings, with those in `_columns.yaml` that `entry` names."""
+    """Return a column's settings, with those that it takes from `_columns.yaml`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:
         return dict(entry)
-    shared = _shared_columns()[entry["from"]]
+    shared = read_once(TABLES / "_columns.yaml")[entry["from"]]
     settings = {**shared.get("set", {}), **entry.get("set", {})}
     return {**shared, **entry, "set": settings}
 
 
 def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -> Cell:
     both = {**column, **row}
-    style = Style(**{key: both[key] for key in STYLE if key in both})
+    style = Style(**{f.name: both[f.name] for f in fields(Style) if f.name in both})
     plan = fact = None
     if "dataset" in both:
         fact = Fact(both["dataset"], both["statistic"])
@@ -186,11 +187,3 @@ def _plan(
         both.get("folds"),
         both.get("measure", "score"),
     )
-
-
-@cache
-def _shared_columns() -> Mapping[str, Any]:
-    return read_yaml(TABLES / "_columns.yaml")
-
-
-_experiment = cache(load_experiment)

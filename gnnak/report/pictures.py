@@ -27,7 +27,7 @@ CURVE_COLOURS = ("#8d99ae", "#d1495b", "#2e4057", "#66a182")
 INK = "#010203"
 """`inline_svg` replaces this colour by `currentColor`, the text colour of the page."""
 GRAPH_EDGES = "#555555"
-"""Colour of the edges of graphs, which `inline_svg` replaces as it does `INK`."""
+"""Colour of graph edges. `inline_svg` replaces this colour by `currentColor`, too."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, visible on a white and on a black page."""
 STYLE: dict[Any, Any] = {
@@ -195,13 +195,9 @@ def settings_figure(
     figure = Figure(figsize=(7.2, 1.1 + 0.28 * len(names)), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     places = range(len(names))
-    for axes, values, label, colour in zip(
-        panels,
-        (seconds, megabytes),
-        ("seconds an epoch", "peak memory, MB"),
-        COLOURS,
-        strict=False,
-    ):
+    costs = {"seconds an epoch": seconds, "peak memory, MB": megabytes}
+    panels_and_costs = zip(panels, costs.items(), COLOURS, strict=False)
+    for axes, (label, values), colour in panels_and_costs:
         axes.barh(places, values, height=0.6, color=colour)
         axes.set(xlabel=label)
         axes.locator_params(axis="x", nbins=4)
@@ -212,13 +208,12 @@ def settings_figure(
 
 @rc_context(STYLE)
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot the cost of SubgraphDrop relative to all subgraphs; return an `<svg>`."""
+    """Plot SubgraphDrop's cost relative to training on all subgraphs, as an `<svg>`."""
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, what, name in zip(
-        panels, ("step_seconds", "step_mb"), ("time", "memory"), strict=True
-    ):
+    costs = {"step_seconds": "time", "step_mb": "memory"}
+    for axes, (what, name) in zip(panels, costs.items(), strict=True):
         for place, strategy in enumerate(strategies):
             _ratio_line(axes, records, strategy, what, COLOURS[place])
         axes.axhline(1.0, color=COLOURS[-1], lw=1, ls="--")
@@ -235,7 +230,7 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot the relative cost of one strategy by the share of sampled subgraphs."""
+    """Plot a strategy's cost (all subgraphs: 1) over the share of sampled subgraphs."""
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]
@@ -253,7 +248,11 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
     """Plot time per graph and memory over `what`, such as "hops"; return an `<svg>`."""
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
-        lines.setdefault(_growth_label(record), {})[record["value"]] = record
+        config = record["config"]
+        data = "4-regular" if what == "nodes" else config["data"]["name"]
+        path = "" if record["fast"] else ", plain"
+        label = f"{data}, {config['model']['name']}, {record['device']}{path}"
+        lines.setdefault(label, {})[record["value"]] = record
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2)
     names: dict[str, Callable[[Record], float]] = {
@@ -280,16 +279,9 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
     return inline_svg(figure, f"How time and memory of training grow with {what}")
 
 
-def _growth_label(record: Record) -> str:
-    config = record["config"]
-    data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
-    path = "" if record["fast"] else ", plain"
-    return f"{data}, {config['model']['name']}, {record['device']}{path}"
-
-
 @rc_context(STYLE)
 def extraction_figure(records: Sequence[Record]) -> str:
-    """Plot seconds of gnnak and PyG to extract egonets; return an `<svg>`."""
+    """Plot how long gnnak and PyG take to extract egonets; return an `<svg>`."""
     figure = Figure(figsize=(7.2, 0.8 + 0.62 * len(records)), layout="constrained")
     axes = figure.subplots()
     for place, (key, name) in enumerate((("gnnak", "gnnak"), ("pyg", "PyG"))):

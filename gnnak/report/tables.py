@@ -11,41 +11,32 @@ from typing import Any, Literal
 
 from gnnak.datasets import describe_dataset, find_entry, load_dataset
 from gnnak.errors import OptionError
-from gnnak.report.cells import Cell, Fact, PaperTable, Plan, Style
-from gnnak.training.config.experiment import CONFIGS, read_yaml
+from gnnak.report.cells import TABLES, Cell, PaperTable, Plan, read_once
 from gnnak.training.config.options import change
 from gnnak.training.records.lookup import (
     STATISTICS,
     RunRecords,
+    Summary,
     dataset_sizes,
     read_statistics,
+    summarise,
 )
 from gnnak.training.records.results import Record, append_record, environment
-from gnnak.training.records.summary import Summary, summarise
 from gnnak.training.schedule.estimate import Estimator, runs_at_once
-from gnnak.training.schedule.queue import Job
+from gnnak.training.schedule.pool import Job
 
 Verdict = Literal["better", "within", "worse", "oom"]
 """How our number compares with the paper's, see `compare`."""
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼", "oom": "◆"}
 DEVIATIONS = 2.0
-"""Our number agrees with the paper's within this many standard deviations."""
+"""Largest difference of numbers that agree, in standard deviations of the paper."""
 SHARE = 0.05
-"""Without a standard deviation, our number agrees within this share of the paper's."""
+"""Largest relative difference of numbers that agree, if the paper has no deviation."""
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
 
 
-@dataclass(frozen=True)
-class PaperNumber:
-    """A number as printed in the paper, such as "0.080 ± 0.001"."""
-
-    mean: float
-    tolerance: float
-    """Our number agrees with the paper's if it differs from `mean` by at most this."""
-
-
-def parse_number(text: str) -> PaperNumber | None:
-    """Parse a number such as "0.08 ± 0.01"; return None for texts such as "OOM"."""
+def parse_number(text: str) -> tuple[float, float] | None:
+    """Return a printed mean, and how much ours may differ; None for "OOM"."""
     found = NUMBER.fullmatch(text.strip())
     if found is None:
         return None
@@ -56,7 +47,7 @@ def parse_number(text: str) -> PaperNumber | None:
         allowed = SHARE * abs(float(mean))
     else:
         allowed = DEVIATIONS * float(deviation)
-    return PaperNumber(float(mean), max(allowed, half_unit))
+    return float(mean), max(allowed, half_unit)
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
@@ -67,8 +58,8 @@ def compare(cell: Cell, ours: Summary) -> Verdict | None:
     if paper is None:
         return "oom" if cell.paper == "OOM" else None
     mean = 100 * ours.mean if cell.style.percent else ours.mean
-    gain = paper.mean - mean if ours.lower_is_better else mean - paper.mean
-    if abs(gain) <= paper.tolerance * (1 + 1e-9):
+    gain = paper[0] - mean if ours.lower_is_better else mean - paper[0]
+    if abs(gain) <= paper[1] * (1 + 1e-9):
         return "within"
     return "better" if gain > 0 else "worse"
 
@@ -93,12 +84,13 @@ class Counts:
 
     @property
     def share(self) -> float | None:
-        """Share of compared cells that are better or agree; None without such cells."""
+        """Share of compared cells that are better or within; None if there are none."""
         compared = self.better + self.within + self.worse
         return (self.better + self.within) / compared if compared else None
 
 
-FILE = CONFIGS / "tables" / "_worse.yaml"
+KNOWN = TABLES / "_worse.yaml"
+"""Maps parts of cell titles to reasons why our numbers in these cells are worse."""
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
@@ -110,7 +102,7 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
     if of_seeds and len(alone) > 1 and set(alone) != {"worse"}:
         shown = ", ".join(cell.style.number(value) for value in ours.values)
         return f"the runs differ ({shown}), and not all are worse than the paper's."
-    for text, reason in _known().items():
+    for text, reason in read_once(KNOWN).items():
         if text in cell.title:
             return reason
     return None
@@ -124,12 +116,6 @@ def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
         if reason is not None:
             titles.setdefault(reason, []).append(cell.title)
     return [f"{SIGNS['worse']} {'; '.join(t)}: {why}" for why, t in titles.items()]
-
-
-@cache
-def _known() -> Mapping[str, str]:
-    """Map parts of cell titles to reasons why our numbers in these cells are worse."""
-    return read_yaml(FILE)
 
 
 LEGEND = (
@@ -262,10 +248,9 @@ def fill_tables(
     tables: Iterable[PaperTable],
     records: RunRecords,
     statistics: Mapping[str, Record] | None = None,
-    device: str | None = None,
 ) -> list[FilledTable]:
-    """Add our numbers to tables; estimate the time of missing runs on `device`."""
-    known, on = statistics or {}, device or records.usual_device
+    """Add our numbers to tables; estimate the time of missing runs on our device."""
+    known, on = statistics or {}, records.usual_device
 
     @cache
     def estimator() -> Estimator:
@@ -288,7 +273,7 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
-    """Summarise the recorded runs of a plan; None if none has the planned epochs."""
+    """Summarise the recorded runs of a plan; None if no run has enough epochs."""
     records = runs.complete(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]
@@ -315,10 +300,11 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to a cell; add its footnote to `marks` (text to letter)."""
+    """Add our number to a cell, and its footnote to `marks` (maps text to letter)."""
     if cell.fact is not None and cell.fact.dataset in statistics:
-        record = statistics[cell.fact.dataset]
-        return Filled(cell, statistic(cell.fact, cell.style, record))
+        value = statistics[cell.fact.dataset][cell.fact.statistic]
+        shown = cell.style.number(value) if isinstance(value, float) else str(value)
+        return Filled(cell, shown)
     plan = cell.plan
     if plan is None:
         return Filled(cell)
@@ -355,35 +341,28 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs of a table without a record of the planned epochs or more."""
-    return [
-        run
-        for cell in table.cells()
-        if has_one_of(cell.title, only) and cell.plan is not None
-        for run in _of_cell(cell, cell.plan, records, seeds, folds)
-    ]
+    """Return a table's runs that have no record with at least the planned epochs."""
+    runs = []
+    for cell in table.cells():
+        plan = cell.plan
+        if plan is None or not has_one_of(cell.title, only):
+            continue
+        config = plan.config
+        longer = records.any_length(config, least=config.train.epochs + 1)
+        done = {(r["seed"], r.get("fold")) for r in [*records.exact(config), *longer]}
+        every = [None] if plan.folds is None else range(plan.folds)
+        for seed, fold in product(range(seeds or plan.runs), every[:folds]):
+            if (seed, fold) not in done:
+                changes = {"train.seed": seed, "data.fold": fold}
+                which = f"seed {seed}" if fold is None else f"seed {seed}, fold {fold}"
+                title = f"{cell.title}, {which}"
+                runs.append(Job(title, plan.experiment, change(config, changes)))
+    return runs
 
 
 def has_one_of(title: str, texts: Sequence[str]) -> bool:
     """Return whether a title contains one of `texts`; True if `texts` is empty."""
     return not texts or any(text.lower() in title.lower() for text in texts)
-
-
-def _of_cell(
-    cell: Cell, plan: Plan, records: RunRecords, seeds: int | None, folds: int | None
-) -> list[Job]:
-    config = plan.config
-    longer = records.any_length(config, least=config.train.epochs + 1)
-    done = {(r["seed"], r.get("fold")) for r in [*records.exact(config), *longer]}
-    every: Sequence[int | None] = [None] if plan.folds is None else range(plan.folds)
-    runs = []
-    for seed, fold in product(range(seeds or plan.runs), every[:folds]):
-        if (seed, fold) not in done:
-            config = change(plan.config, {"train.seed": seed, "data.fold": fold})
-            which = f"seed {seed}" if fold is None else f"seed {seed}, fold {fold}"
-            title = f"{cell.title}, {which}"
-            runs.append(Job(title, plan.experiment, config))
-    return runs
 
 
 def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
@@ -434,9 +413,3 @@ def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
-
-
-def statistic(fact: Fact, style: Style, record: Record) -> str:
-    """Format one statistic of a data set for a table cell."""
-    value = record[fact.statistic]
-    return style.number(value) if isinstance(value, float) else str(value)

@@ -62,7 +62,7 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return ranks, [s]: of subgraphs with equal scores, sample the highest rank."""
+    """Return ranks, [s]: among equal scores, the highest rank is sampled."""
     return rank if ties == "random" else subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
@@ -158,10 +158,7 @@ def farthest_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random root, and then always the root farthest from the sampled roots.
-
-    Distances ignore edge directions. Returns a mask of the sampled subgraphs, [s].
-    """
+    """Sample a random root, then always the root farthest from all sampled roots."""
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
         coverage = Coverage(subgraphs, plan, min_coverage)
@@ -224,10 +221,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random subgraph, and then always that with the most least-covered nodes.
-
-    These are the nodes in the fewest sampled subgraphs so far. Returns a mask, [s].
-    """
+    """Sample a random subgraph, then always that with the most least-covered nodes."""
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)
@@ -249,10 +243,7 @@ def set_cover_roots(
 
 
 class _LeastCovered:
-    """Scores each subgraph by the number of its marked nodes.
-
-    The least-covered nodes are marked. When no mark is left, nodes are marked anew.
-    """
+    """Scores each subgraph by its number of marked nodes: the least-covered nodes."""
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
         self.coverage = coverage
@@ -278,14 +269,11 @@ class _LeastCovered:
         if self.num_marked:
             np.subtract.at(self.score, rows(self.ptr, self.holder, covered), 1)
             return False
-        self._mark()
-        return True
-
-    def _mark(self) -> None:
-        covered, wanted = self.coverage.covered, self.coverage.wanted
-        lacking = self.nodes[covered[self.nodes] < wanted[self.nodes]]
-        least = lacking[covered[lacking] == covered[lacking].min()]
+        counts, wanted = self.coverage.covered, self.coverage.wanted
+        lacking = self.nodes[counts[self.nodes] < wanted[self.nodes]]
+        least = lacking[counts[lacking] == counts[lacking].min()]
         self.marked[least] = True
         self.num_marked = least.size
         self.score[rows(self.ptr, self.holder, self.nodes)] = 0
         np.add.at(self.score, rows(self.ptr, self.holder, least), 1)
+        return True

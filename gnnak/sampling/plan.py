@@ -36,12 +36,16 @@ class Near:
         return pointers(self.count), groups.order.index_select(0, place)
 
 
+def places(component: Tensor, groups: Groups) -> Tensor:
+    """Return the position of each node among the nodes of its component, [n]."""
+    assert groups.order is not None, "nodes are grouped by a sort"
+    place = torch.empty_like(groups.order)
+    place[groups.order] = torch.arange(component.numel(), device=component.device)
+    return place - groups.ptr.index_select(0, component)
+
+
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
-    num_nodes, order = component.numel(), groups.order
-    assert order is not None, "nodes are grouped by a sort"
-    place = torch.empty_like(order)
-    place[order] = torch.arange(num_nodes, device=order.device)
-    place -= groups.ptr.index_select(0, component)
+    num_nodes, place = component.numel(), places(component, groups)
     node, other = joined_nodes(edge_index, num_nodes)
     count = counts_of(node, num_nodes)
     return Near(place.index_select(0, other).int(), pointers(count)[:-1], count)
@@ -73,20 +77,17 @@ class PairDistances:
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
-def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDistances:
-    num_nodes = component.numel()
-    sizes = counts_of(component, count)
+def pair_distances(
+    edge_index: Tensor, component: Tensor, groups: Groups
+) -> PairDistances:
+    sizes, num_nodes = groups.ptr.diff(), component.numel()
     pairs = int((sizes * sizes).sum())
     if pairs > MAX_PAIRS:
         raise CoverageError(
             f"farthest sampling needs the distances of {pairs:,} pairs of nodes, more "
             f"than {MAX_PAIRS:,}; use 'random' or 'min-set-cover', or smaller batches."
         )
-    nodes = torch.arange(num_nodes, device=edge_index.device)
-    order = torch.argsort(component, stable=True)
-    place = torch.empty_like(order)
-    first = pointers(sizes).index_select(0, component.index_select(0, order))
-    place[order] = nodes - first
+    place = places(component, groups)
     start = pointers(sizes.index_select(0, component))[:-1]
     hop = torch.full((pairs,), -1, dtype=torch.int32, device=edge_index.device)
     table = PairDistances(hop, start, place)
@@ -96,7 +97,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Write distances to `table.hop`, all -1 before, by breadth-first search."""
+    """Write distances to `table.hop`, which holds only -1, by breadth-first search."""
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0
@@ -165,4 +166,4 @@ def make_plan(
     plan = Plan(component, count, groups, largest, held, near)
     if not distances or plan.is_large(subgraphs):
         return plan
-    return replace(plan, distances=pair_distances(edge_index, component, count))
+    return replace(plan, distances=pair_distances(edge_index, component, groups))

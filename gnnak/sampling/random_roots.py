@@ -75,10 +75,7 @@ def share_roots(
     share: float,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Sample a fixed share of the roots, repeatedly, until a sample covers every node.
-
-    After `MAX_TRIES` samples, use `random_roots`. Returns a boolean mask, [s].
-    """
+    """Sample a share of the roots until a sample covers every node; return a mask."""
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
     quota = (plan.by_component.ptr.diff().double() * share).long()

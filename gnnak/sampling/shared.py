@@ -26,7 +26,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed
 
 MAX_CALLS = 2000
-"""A `Replay` remembers the samples of at most this many layer calls, the latest."""
+"""A `Replay` remembers the samples of the latest layer calls, at most this many."""
 
 Key = tuple[int, int]
 """Identifies a layer call: its ticket (a random number) and the graph's fingerprint."""
@@ -83,7 +83,7 @@ class CachedGraph:
     """A copy of one graph's edges, with the subgraphs and sampling plan of this graph.
 
     `full` (all subgraphs) and `plan` are not random. `sampled` are the random subgraphs
-    of this forward pass; `replayed` are those last sampled again to recompute a layer.
+    of this forward pass. `replayed` are sampled anew, to recompute a layer in backward.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -184,7 +184,7 @@ class ThreadState(threading.local):
     - `layers`: the ids of the layers that this forward pass has called so far.
     - `task`: the backward pass that recomputes this forward pass, if any.
     - `compared`: whether this forward pass has compared its edges with the cache.
-    - `attached`: the subgraphs of a loader whose edges it has compared, if any.
+    - `attached`: a loader's subgraphs whose edges this pass has compared, if any.
     - `is_over`: whether the forward pass was a call of the model, and has ended.
     """
 
@@ -341,7 +341,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether given subgraphs, sampled or not, are right for this mode."""
+        """Return whether given subgraphs fit the mode, training or evaluation."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None

@@ -1,4 +1,4 @@
-"""Estimate the size of all subgraphs; advise what to do if they do not fit."""
+"""Estimate the size of all subgraphs; give advice if they do not fit into memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""Largest number of copies per extraction; larger subgraphs count as this many."""
+"""Largest number of copies per extraction; a subgraph with more counts as this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -104,31 +104,18 @@ SECONDS = 0.3
 WHOLE_SECONDS = 0.8
 """Seconds to estimate the size of all egonets."""
 SAMPLE = 64
-"""Number of roots for estimating an alternative; egonets use four times as many."""
+"""Roots for the estimate of an alternative to egonets; for egonets, 4 times as many."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
-CAPS = (50, 20, 10, 5)
-"""Values of `max_neighbors` that are tried."""
-WALKS = (10, 5)
-"""Length and number of the walks that are tried."""
 MOST_EDGES = 1 << 22
 """Walks are tried only on graphs with at most this many edges: walks sort all edges."""
-SLICES = (1_000_000, 100_000, 10_000)
-"""Values of `max_copies` that are tried."""
-SCOPE = (10, 10)
-"""Values of `num_neighbors` that are tried."""
-SEEDS = (1024, 256, 64)
-"""Values of `batch_size` that are tried."""
-COVERAGE = 3
-"""The `min_coverage` of SubgraphDrop that is tried."""
-
 SLICE = " a slice"
 """Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""The options of an alternative, a text to follow its memory, and its sizes."""
+"""An alternative to egonets: its options, the text after its memory, and its sizes."""
 Cost = Callable[[Sizes, bool], float]
-"""Returns the bytes that subgraphs of some sizes need; if the second argument is True,
-with one layer at a time in memory."""
+"""Returns the bytes that subgraphs of the given sizes need. If the second argument is
+True, only one layer at a time is in memory."""
 
 
 def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None:
@@ -200,12 +187,12 @@ def _alternatives(
     yield _caps(neighbors, num_hops)
     if neighbors.edge.numel() <= MOST_EDGES:
         yield _walks(neighbors)
-    if drop:
-        kept = min(COVERAGE * neighbors.num_nodes / max(whole.copies, 1), 1)
+    if drop:  # with min_coverage=3
+        kept = min(3 * neighbors.num_nodes / max(whole.copies, 1), 1)
         yield iter([("SubgraphDrop, the suffix -s", "", whole.times(kept))])
     yield (
         (f"max_copies={most}", SLICE, whole.times(most / max(whole.copies, 1)))
-        for most in SLICES
+        for most in (1_000_000, 100_000, 10_000)
         if most < whole.copies
     )
     yield _scopes(neighbors, num_hops)
@@ -213,9 +200,9 @@ def _alternatives(
 
 def _caps(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
     caps = partial(capped_egonets_of, neighbors=neighbors, num_hops=num_hops)
-    for most in CAPS:
+    for most in (50, 20, 10, 5):
         find = partial(caps, max_neighbors=most, seed=0, copy_limit=CHUNK)
-        found = _sampled(find, neighbors, seconds=SECONDS / len(CAPS))
+        found = _sampled(find, neighbors, seconds=SECONDS / 4)
         yield f"EgoNets({num_hops}, max_neighbors={most})", "", found
 
 
@@ -226,15 +213,15 @@ def _walks(neighbors: Neighbors) -> Iterator[Alternative]:
     def find(roots: Tensor) -> RootedSubgraphs:
         random = torch.Generator(roots.device).manual_seed(0)
         return walk_subgraphs(
-            edges, size, *WALKS, generator=random, copy_limit=CHUNK, roots=roots
+            edges, size, 10, 5, generator=random, copy_limit=CHUNK, roots=roots
         )
 
-    yield f"RandomWalks({WALKS[0]}, {WALKS[1]})", "", _sampled(find, neighbors)
+    yield "RandomWalks(10, 5)", "", _sampled(find, neighbors)
 
 
 def _scopes(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
     """Estimate sizes of egonets in neighbourhoods sampled by a `RootLoader`."""
-    hops = [Hop(neighbors, most) for most in SCOPE]
+    hops = [Hop(neighbors, 10), Hop(neighbors, 10)]
 
     def find(roots: Tensor) -> RootedSubgraphs:
         found = sample_neighborhood(roots, neighbors, hops, per_seed=True, induced=True)
@@ -244,7 +231,7 @@ def _scopes(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
         return egonets_of(every, inside, num_hops, limit, all_roots=True)
 
     found = _sampled(find, neighbors)
-    for seeds in SEEDS:
+    for seeds in (1024, 256, 64):
         part = found.times(seeds / max(neighbors.num_nodes, 1))
         name = f"gnnak.RootLoader with batch_size={seeds}, mode='scope' and "
-        yield f"{name}num_neighbors={list(SCOPE)}", " a batch", part
+        yield f"{name}num_neighbors=[10, 10]", " a batch", part

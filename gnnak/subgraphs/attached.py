@@ -49,7 +49,7 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or `edge_index` changed.
 
-    On a GPU, where comparing edges synchronises, only version counters are compared in
+    Comparing edges synchronises with a GPU. There, an equal version counter suffices in
     a capture, or if the result is `compared`, whose edges the caller has compared.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
@@ -63,7 +63,7 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Return whether `edge_index` equals its attached copy, 0-dim; None without one."""
+    """Compare `edge_index` to its attached copy: a 0-dim bool, or None without copy."""
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
         return None

@@ -131,10 +131,10 @@ class Limited:
     """Base class of extractors with the option `copy_limit`."""
 
     copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together, above which a call
-    raises `SizeError`; if None, as many as fit into free memory. `NodeDeletion` and
-    `MaskedEgoNets` count copies before they remove edges. `RandomWalks` also counts the
-    steps of walks."""
+    """Largest number of node copies plus edge copies. If there are more, a call raises
+    `SizeError`. If None, as many are allowed as fit into free memory. `NodeDeletion`
+    and `MaskedEgoNets` count copies before they remove edges. `RandomWalks` also counts
+    the steps of walks."""
 
     def __post_init__(self) -> None:
         check_limit(self.copy_limit)

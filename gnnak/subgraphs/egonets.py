@@ -145,7 +145,7 @@ class EgoNets(WithRadius):
         return capped_egonets_of(roots, neighbors, k, m, self.seed or 0, limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract egonets without edges; SubgraphDrop finds those of its sample."""
+        """Extract egonets without edges; SubgraphDrop adds edges after sampling."""
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
         return egonets_of(root, neighbors, self.num_hops, limit, True, edges=False)

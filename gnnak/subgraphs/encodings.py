@@ -227,7 +227,7 @@ def _resistance(
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     """Divide the graphs into groups of similar size (within a factor of 2).
 
-    Yields a tensor [g] per group: a graph's number in the group, or -1 if not in it.
+    Yields a tensor [g] per group: each graph's number in the group; -1 for all others.
     """
     if not batch.numel():
         return
@@ -252,9 +252,9 @@ def _regular_laplacian(
     """Return the Laplacians of some graphs, made invertible, [graphs, size, size].
 
     1 / c is added for each pair of nodes in one component of c nodes. Resistances stay
-    the same, and no pseudoinverse is needed. `graph`, [n], is each node's graph, or -1
-    to leave the node out; `local`, [n], is its number in the graph. Smaller graphs are
-    padded with 1 on the diagonal.
+    the same, and no pseudoinverse is needed. `graph`, [n], has each node's graph, or -1
+    to leave the node out; `local`, [n], has each node's number in its graph. Smaller
+    graphs are padded with 1 on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1
@@ -359,10 +359,7 @@ class WithEncodings:
         batch: Tensor | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Extract the subgraphs of all nodes, or of `roots`, and their encodings.
-
-        The arguments are those of `extract`.
-        """
+        """Extract subgraphs and compute their encodings; arguments as in `extract`."""
         found = extract(self.extractor, edge_index, num_nodes, generator, batch, roots)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)

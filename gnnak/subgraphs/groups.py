@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Name of a dict attribute of cached tensors that copies and pickles leave out."""
+"""Name of an attribute, a dict of caches, that deep copies and pickles leave out."""
 
 
 class Compact:
-    """Base class: pickles and deep copies clone views, and leave out base tensors."""
+    """Base class: pickles and deep copies store a view without its base tensor."""
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != UNSAVED}

@@ -33,7 +33,7 @@ SAMPLE = 256
 TABLE = 1 << 24
 """On a CPU, node copies are looked up in a table of at most this many entries."""
 MIN_ROWS = 64
-"""The table is used only if it has space for at least this many subgraphs."""
+"""A table is used only if `TABLE` entries suffice for at least this many subgraphs."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,7 +126,7 @@ def induced_subgraphs(
 class Pairs(NamedTuple):
     """All pairs of adjacent nodes, in CSR form; parallel edges give several pairs.
 
-    The row of a pair is that of its node with fewer edges, so that hubs list few pairs.
+    A pair is listed by its node with fewer edges, so that hubs list few pairs.
     """
 
     ptr: Tensor
@@ -223,7 +223,7 @@ def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Te
 def _estimate(
     node: Tensor, first: Tensor, tests: Tensor, pairs: Pairs, neighbors: Neighbors
 ) -> float:
-    """Estimate the number of edges found per pair tested, on random subgraphs."""
+    """Estimate how many edges a test of one pair finds, from a sample of subgraphs."""
     generator = torch.Generator("cpu").manual_seed(0)
     sample = torch.randint(tests.numel(), (SAMPLE,), generator=generator, device="cpu")
     sample = sample.to(node.device)
@@ -245,8 +245,8 @@ def _of_few(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` with `tests[i]` tests for node copy i.
 
-    This tests its incoming edges or, if these are more (at hubs), the nodes of its
-    subgraph. `first` is the first node copy of each subgraph.
+    The incoming edges of the copy are tested or, if the copy has more edges than its
+    subgraph has nodes, these nodes. `first` has each subgraph's first node copy.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)

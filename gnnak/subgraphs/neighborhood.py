@@ -53,9 +53,9 @@ def sample_neighborhood(
 
     Time does not depend on the size of the graph. The sample at a node depends on the
     node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop starts
-    from the nodes found last or, if it changes the direction of edges, from all found.
-    If `induced`, the result has all edges between its nodes, else only the edges that
-    the search followed.
+    from the nodes that the last hop found. If it changes the direction of edges, it
+    starts from all nodes found so far. If `induced`, the result has all edges between
+    its nodes, else only the edges that the search followed.
     """
     size = max(neighbors.num_nodes, 1)
     number = torch.arange(seeds.numel(), device=seeds.device)
@@ -96,9 +96,9 @@ def sample_neighborhood(
 def sample_neighbors(
     hop: Hop, nodes: Tensor, salt: Tensor, salt_of: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sample neighbours of `nodes` without replacement; `salt[salt_of]` are seeds, [n].
+    """Sample neighbours without replacement; node i has the seed `salt[salt_of[i]]`.
 
-    Returns, for each sample, its positions in `nodes` and in `hop.neighbors.node`.
+    Returns, for each sample, the index in `nodes` and that in `hop.neighbors.node`.
     """
     start, degree = hop.neighbors.rows(nodes)
     count = degree if hop.most is None else degree.clamp(max=hop.most)

@@ -240,6 +240,6 @@ class PageRankNeighbors(Limited):
         generator: torch.Generator | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Extract the subgraph of all nodes or `roots`; `generator` is ignored."""
+        """Extract a subgraph for each node, or each of `roots`; ignore `generator`."""
         options = self.size, self.alpha, self.tolerance, self.max_hops, roots
         return pagerank_neighbors(edge_index, num_nodes, *options, self.copy_limit)

@@ -75,7 +75,7 @@ def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
 
 
 CHUNK = 1 << 22
-"""Approximate number of edges that a step follows; for more, roots are divided."""
+"""A step follows at most about this many edges; for more, the roots are divided."""
 SAMPLE = 64
 """Number of random roots from which `estimated_copies` estimates the node copies."""
 
@@ -90,8 +90,8 @@ def reach(
 ) -> tuple[Tensor, Tensor]:
     """Return `i * n + v` and the distance for each v in the egonet of `root[i]`, [m].
 
-    All walks from the roots are listed. Duplicate nodes are removed at the end or, if
-    there are too many walks, after each step. `all_roots`: `root` is 0..n-1.
+    All walks to the roots are listed. Duplicate nodes are removed at the end or, if
+    there are too many walks, after each step. If `all_roots` is True, `root` is 0..n-1.
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -247,7 +247,7 @@ def _estimate(
 
 
 def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
-    """Estimate the node copies of all roots, `len(find(root))`, from some of them."""
+    """Estimate the number of node copies, `len(find(root))`, from some of the roots."""
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(root.numel(), generator=generator, device="cpu")
     found = done = 0
@@ -259,7 +259,7 @@ def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
 
 
 def count_walks(neighbors: Neighbors, num_hops: int, most: float) -> Tensor:
-    """Count walks of up to `num_hops` steps to each node, [n]; `most` if more."""
+    """Count walks of up to `num_hops` steps to each node, [n], clamped to `most`."""
     size = neighbors.num_nodes
     target = neighbors.key // max(size, 1)
     walks = torch.ones(size, dtype=torch.double, device=target.device)

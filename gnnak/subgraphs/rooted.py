@@ -41,8 +41,8 @@ class Encoded(NamedTuple):
     rows: Tensor
     """[n, ...] or [m, ...], depending on `axis`."""
     extracted: bool = False
-    """Whether the extractor, not a model, computed the encoding. If so, all batches
-    have it, on which captured training steps rely."""
+    """Whether the extractor, not a model, computed the encoding. If so, every batch has
+    the encoding, and captured training steps can read it."""
 
     def at(self, rows: Tensor) -> Encoded:
         return self._replace(rows=self.rows.index_select(0, rows))
@@ -292,7 +292,7 @@ class RootedSubgraphs(Compact):
     def assume(self, **values: Any) -> Self:
         """Set fields of `Derived`, such as `centroid=...`, unchecked; return `self`.
 
-        Data loaders compute these values faster, for many batches at once.
+        Data loaders compute these values for many batches at once, which is faster.
         """
         self.__dict__["_derived"] = replace(self.derived, **values)
         return self

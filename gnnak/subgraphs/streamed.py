@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import overload
 
 import torch
 from torch import Tensor
@@ -26,36 +25,24 @@ def can_stream(extractor: Extractor) -> bool:
     return not extractor.random and can_choose_roots(extractor)
 
 
-class LazySlices(Sequence[RootedSubgraphs]):
+class LazySlices:
     """Slices of rooted subgraphs; `slices[i]` builds slice i when it is needed."""
 
     cuts: list[int]
     """The first root of each slice, and then the number of roots."""
 
-    def build(self, index: int) -> RootedSubgraphs:
+    def __getitem__(self, index: int) -> RootedSubgraphs:
         raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.cuts) - 1
 
-    @overload
-    def __getitem__(self, index: int) -> RootedSubgraphs: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[RootedSubgraphs]: ...
-
-    def __getitem__(
-        self, index: int | slice
-    ) -> RootedSubgraphs | list[RootedSubgraphs]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(f"there are {len(self)} slices, and no slice {index}")
-        return self.build(index)
+    def __iter__(self) -> Iterator[RootedSubgraphs]:
+        return (self[index] for index in range(len(self)))
 
 
 class Stream(LazySlices):
-    """Slices of at most `max_copies` node copies; `stream[i]` extracts slice i."""
+    """Slices of up to about `max_copies` node copies; `stream[i]` extracts slice i."""
 
     def __init__(
         self, extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
@@ -68,7 +55,7 @@ class Stream(LazySlices):
         largest = largest_sizes(extractor, self.neighbors)
         self.cuts = sorted({0, num_nodes, *chunk_cuts(largest, max_copies)})
 
-    def build(self, index: int) -> RootedSubgraphs:
+    def __getitem__(self, index: int) -> RootedSubgraphs:
         first, stop = self.cuts[index : index + 2]
         roots = torch.arange(first, stop, device=self.edge_index.device)
         if isinstance(self.extractor, EgoNets):
@@ -92,16 +79,16 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedSubgraphs(RootedSubgraphs):
-    """Rooted subgraphs in slices, of which only one at a time has copies in memory."""
+    """Rooted subgraphs in slices; only one slice at a time is in memory."""
 
-    parts: Sequence[RootedSubgraphs] = field(default=())
+    parts: LazySlices = field(kw_only=True)
 
     @cached_property
     def num_containing(self) -> Tensor:
         """[n]: the number of subgraphs that contain each node."""
         count = torch.zeros_like(self.root)
-        for index in range(len(self.parts)):
-            count += torch.bincount(self.parts[index].node, minlength=count.numel())
+        for part in self.parts:
+            count += torch.bincount(part.node, minlength=count.numel())
         return count
 
 

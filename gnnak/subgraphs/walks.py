@@ -201,7 +201,6 @@ def walk_subgraphs(
     check_count("length", length)
     check_count("repeats", repeats, least=1)
     check_count("max_hops", max_hops)
-    check_bias(p, q)
     check_edge_index(edge_index, num_nodes)
     root = check_roots(roots, num_nodes, edge_index.device)
     lower = "length, repeats or the number of nodes per batch"

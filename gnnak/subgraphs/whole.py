@@ -109,7 +109,7 @@ class OfWholeGraphs(Limited):
         batch: Tensor | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return the subgraph of all nodes or `roots`; `generator` is ignored."""
+        """Return a subgraph for each node, or each of `roots`; ignore `generator`."""
         options = self.max_hops, self.copy_limit, roots  # type: ignore[attr-defined]
         return self._changed(whole_graphs(edge_index, num_nodes, batch, *options))
 

@@ -84,7 +84,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Context manager: yield sums over batch-norm inputs, [3, c] each; see `_add`."""
+    """Context manager: yield sums over each batch norm's inputs, [3, c]; see `_add`."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -111,8 +111,7 @@ SAVE_SECONDS = 20.0
 """Minimum number of seconds between two checkpoints, unless the run is stopped."""
 
 STATE_KEY = "Keeper"
-"""Key of `RunHistory` in `last.ckpt`; must not change, because old checkpoints have
-it."""
+"""Key of `RunHistory` in `last.ckpt`; must not change: old checkpoints have it."""
 
 
 class RunHistory(Callback):

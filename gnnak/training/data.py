@@ -1,20 +1,26 @@
-"""The Lightning data module: batches of one data set, assembled on the device."""
+"""The Lightning data modules: batches of many graphs, or of the nodes of one graph."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
+from torch_geometric.data import Data
 
 from gnnak.datasets.record import Dataset
-from gnnak.graphs import GraphStore
-from gnnak.graphs.ragged import narrow
+from gnnak.errors import OptionError
+from gnnak.graphs import GraphBatch, GraphStore
+from gnnak.graphs.ragged import narrow, pointers
 from gnnak.loading.assembler import Subgraphs, find_subgraphs
 from gnnak.loading.graph_loader import Loader
 from gnnak.loading.items import Item
 from gnnak.loading.order import BatchSampler, Epochs
+from gnnak.loading.root_loader import RootLoader
 from gnnak.models.network import Network
+from gnnak.nn.uplift import GNNAK
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.protocols import Parts
 from gnnak.training.timing import Clock
@@ -70,22 +76,19 @@ class GraphData(LightningDataModule):
             Subgraphs() if inside else self.subgraphs,
             single=inside,
             padded=self.padded and not plain,
-            epochs=Epochs(
-                self._epoch, self.train.epochs, self.train.seed, self._steps_done
-            ),
+            epochs=self._epochs(),
         )
         return self._training
 
-    def _epoch(self) -> int:
-        """Return the epoch of the next batches; `current_epoch` lags after a resume."""
-        assert self.trainer is not None
-        progress: Any = self.trainer.fit_loop.epoch_progress.current
-        return progress.processed
-
-    def _steps_done(self) -> int:
-        assert self.trainer is not None
-        module: Any = self.trainer.lightning_module
-        return module.steps_done
+    def _epochs(self) -> Epochs:
+        trainer: Any = self.trainer
+        return Epochs(
+            # After a resume, `current_epoch` lags behind.
+            lambda: trainer.fit_loop.epoch_progress.current.processed,
+            self.train.epochs,
+            self.train.seed,
+            lambda: trainer.lightning_module.steps_done,
+        )
 
     def teardown(self, *_: Any, stage: str = "") -> None:
         """Stop the prefetching of training batches."""
@@ -142,3 +145,121 @@ def in_double(store: GraphStore) -> GraphStore:
         if (value := getattr(store, name)) is not None and value.is_floating_point()
     }
     return replace(store, **fields)
+
+
+def layers_read(network: Network, config: RunConfig) -> tuple[int, bool]:
+    """Return the arguments `num_layers` and `context` of `RootLoader` for a network."""
+    model = config.model
+    if network.extractor is None:
+        # Convs that normalise by the degrees of neighbours read one hop more.
+        return model.num_layers * model.base_layers + 1, False
+    uplifted = [each for each in network.modules() if isinstance(each, GNNAK)]
+    if not uplifted and not config.train.num_neighbors:
+        raise OptionError(
+            f"layers of {model.name} read nodes farther away than a mini-batch has; "
+            "leave out train.batch_size, or add train.num_neighbors, such as [10, 10]."
+        )
+    # A conv on the whole graph may also read the degrees of neighbours.
+    layers = model.num_layers + model.plain_conv
+    return layers, any("context" in each.encodings for each in uplifted)
+
+
+def seed_loader(
+    graph: GraphBatch, rows: Tensor, network: Network, config: RunConfig, shuffle: bool
+) -> RootLoader:
+    """Return a loader of mini-batches for the nodes `rows` of one graph."""
+    train = config.train
+    data = Data(x=graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
+    data.y = graph.y
+    num_layers, context = layers_read(network, config)
+    return RootLoader(
+        data,
+        rows,
+        train.batch_size or rows.numel(),
+        shuffle,
+        mode="scope" if train.num_neighbors else "shared",
+        num_layers=None if train.num_neighbors else num_layers,
+        num_neighbors=train.num_neighbors or None,
+        subgraphs=network.extractor,
+        context=context,
+        seed=train.seed,
+    )
+
+
+def as_item(batch: Any) -> Item:
+    """Convert a mini-batch of a `RootLoader` to an `Item` whose rows are its seeds."""
+    scope = batch.batch if "batch" in batch else torch.zeros_like(batch.n_id)
+    scopes = batch.batch_size if "batch" in batch else 1
+    # The rows of a scope are not contiguous; no layer of a node task needs that.
+    graph = GraphBatch(
+        batch.x,
+        batch.edge_index,
+        batch.edge_attr,
+        batch.y,
+        scope,
+        pointers(torch.bincount(scope, minlength=scopes)),
+    )
+    assert graph.num_nodes == batch.n_id.numel()
+    subgraphs = batch.subgraphs if "subgraphs" in batch else None
+    rows = torch.arange(batch.batch_size, device=scope.device)
+    return Item(graph, subgraphs, rows=rows)
+
+
+class WholeGraph:
+    """Yields the whole graph once per epoch, to train or score its nodes `rows`."""
+
+    def __init__(self, graph: GraphBatch, rows: Tensor, epochs: Epochs | None) -> None:
+        self.item = Item(graph, rows=rows.to(graph.device))
+        self.epochs = epochs or Epochs()
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[Item | None]:
+        yield None if self.epochs.done() else self.item
+
+
+class Seeds:
+    """Yields the mini-batches of an epoch; None for those done before a resume."""
+
+    def __init__(
+        self,
+        loader: RootLoader,
+        epochs: Epochs | None,
+        timed: Callable[[], AbstractContextManager] = nullcontext,
+    ) -> None:
+        self.loader, self.epochs, self.timed = loader, epochs or Epochs(), timed
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Item | None]:
+        self.loader.set_epoch(self.epochs.now())
+        done, batches = self.epochs.done(), iter(self.loader)
+        for number in range(len(self)):
+            with self.timed():
+                batch = next(batches)
+                item = None if number < done else as_item(batch)
+            yield item
+
+
+class NodeData(GraphData):
+    """Batches of one graph whose nodes are split into training, validation and test."""
+
+    def setup(self, stage: str) -> None:
+        assert self.trainer is not None
+        self.graph = self.store.to(self.trainer.strategy.root_device).union()
+
+    def train_dataloader(self) -> Any:
+        train, rows, epochs = self.train, self.parts.train, self._epochs()
+        most = train.batch_size or rows.numel()
+        if most >= rows.numel() and not train.num_neighbors:
+            return WholeGraph(self.graph, rows, epochs)
+        loader = seed_loader(self.graph, rows, self.network, self.config, True)
+        return Seeds(loader, epochs, lambda: self.clock.time("data"))
+
+    def _evaluation_loader(self, positions: Tensor, size: int | None = None) -> Any:
+        if not self.train.num_neighbors:
+            return WholeGraph(self.graph, positions, None)
+        loader = seed_loader(self.graph, positions, self.network, self.config, False)
+        return Seeds(loader, None)

@@ -18,11 +18,7 @@ from gnnak.datasets.own import OwnData, load_own
 from gnnak.datasets.own.targets import AS_CLASSES, are_like_classes
 from gnnak.datasets.record import Dataset
 from gnnak.errors import FileFormatError, OptionError, TrainingError, counted
-from gnnak.training.config.experiment import (
-    list_options,
-    other_options,
-    stopped_config,
-)
+from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.processes.locks import is_reserved, reserved
@@ -135,7 +131,7 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 @rank_zero_only
 def warn_of_unused(dataset: Dataset, own: OwnData) -> None:
-    """Warn about attributes that are ignored, and about one-way edges."""
+    """Warn about ignored attributes, and about edges that have only one direction."""
     use, chosen = dataset.features, own.node_attr or own.edge_attr
     if use is not None and (use.unused_nodes or use.unused_edges) and not chosen:
         logging.getLogger("gnnak").warning(use.line())
@@ -172,9 +168,8 @@ def run_experiment(
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
-    unfinished runs continue, and recorded runs are skipped; if `compare` is True and
-    all unfinished runs have other options, `TrainingError` is raised. Every process
-    returns all records.
+    unfinished runs continue, and recorded runs are skipped; with `compare`, `_compare`
+    checks their options. Every process returns all records.
     """
     places = places or Places()
     for config in configs:
@@ -219,15 +214,9 @@ def run_experiment(
 
 
 def _compare(
-    folds: Sequence[RunConfig],
-    experiment: str,
-    places: Places,
-    console: Console | None,
+    folds: Sequence[RunConfig], experiment: str, places: Places, console: Console | None
 ) -> None:
-    """Raise `TrainingError` if all stopped runs have other options than `folds`.
-
-    If one differs only in seed or fold, or there is none, a message is printed instead.
-    """
+    """Raise an error if all stopped runs have other options; else say what begins."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)
@@ -255,7 +244,7 @@ def _compare(
 def _done(
     config: RunConfig, folder: Path, finished: Mapping[str, Record]
 ) -> Record | None:
-    """Return the record of a run; None if it has none, or has a `last.ckpt`."""
+    """Return a run's record; None if it has none, or if `folder` has a `last.ckpt`."""
     return None if (folder / LAST).exists() else finished.get(config.hash())
 
 

@@ -56,7 +56,7 @@ class TargetMean(Collected):
 
 
 class ColumnMean(TargetMean):
-    """Averages a metric over labels with both classes; NaN targets are ignored."""
+    """Averages a metric over labels with positive and negative targets; ignores NaN."""
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
         yes = answers.long()
@@ -100,7 +100,7 @@ NEEDS_BOTH = ("roc-auc", "average-precision", "mcc", "kappa")
 
 def make_metric(info: DatasetInfo) -> Metric:
     """Build the metric of a data set; `update(outputs, targets)` adds a batch."""
-    if info.metric == "class-recall" and not (info.own_data or info.one_graph):
+    if info.metric == "class-recall" and info.task == "classification":
         # Also of two classes, the score is the mean of their recalls.
         return MulticlassRecall(info.num_outputs, average="macro", validate_args=False)
     kind = METRICS[info.metric]
@@ -126,7 +126,7 @@ def _figure(
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the function `then(torchmetrics metric)`; it is NaN if undefined."""
+    """Return a function that computes a score and applies `then`; NaN if undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
         with warnings.catch_warnings():

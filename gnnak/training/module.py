@@ -24,7 +24,7 @@ from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 THRESHOLD = 1e-4
-"""A better score improves by more than this share, as in `ReduceLROnPlateau`."""
+"""Relative improvement that makes a score a new best, as in `ReduceLROnPlateau`."""
 
 
 def learning_rate(
@@ -129,7 +129,7 @@ class GraphTask(LightningModule):
         self.steps_done, self._unfinished = len(self.losses), []
 
     def _restore(self, states: list[dict[str, Any]]) -> None:
-        """Restore the losses and random numbers of an epoch that was stopped."""
+        """Restore the losses and the random generators of an epoch that was stopped."""
         losses = torch.stack([state["losses"] for state in states])
         if len(states) == self.trainer.world_size:
             losses, found = losses[self.global_rank], states[self.global_rank]["random"]
@@ -142,10 +142,7 @@ class GraphTask(LightningModule):
         self.losses = list(losses.to(self.device))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the losses and random states of an unfinished epoch, if there is one.
-
-        A resumed epoch skips `steps_done` batches. All processes must call this.
-        """
+        """Add the state of an unfinished epoch; all processes must call this."""
         if not self.losses:
             return
         random = {name: each.get_state() for name, each in self._generators().items()}
@@ -268,7 +265,7 @@ def build_network(
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Context manager: if `wanted`, batch norms use batch statistics, storing none."""
+    """Context manager: if `wanted`, batch norms use batch statistics and store none."""
     if not wanted:
         yield
         return

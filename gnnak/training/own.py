@@ -73,16 +73,16 @@ def train(
     """Train a network on your own graphs, and test it.
 
     If `data` is one graph with a target for every node, its nodes are split. If the
-    graph has masks `train_mask`, `val_mask` and `test_mask`, they are the split. Some
-    options then have other defaults; see docs/large-graph.md.
+    graph has masks `train_mask`, `val_mask` and `test_mask`, they are the split. For
+    one graph, some options have other defaults; see docs/large-graph.md.
 
     Args:
         data: Path of a table of molecules (`.csv`, `.tsv`, `.parquet`, `.smi`), of
             graphs (`.npz`, `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of
             such files; or a list of SMILES strings, PyG `Data` or networkx graphs; or a
             `GraphStore`; or one PyG `Data` or networkx graph with a target for every
-            node. A column of a pandas frame is a list. Text files may be compressed
-            (`.gz`).
+            node. A column of a pandas frame counts as a list. Text files may be
+            compressed (`.gz`).
         y: Targets, one row per graph, [g] or [g, targets]. NaN marks unknown targets.
             The rows of a pandas frame belong to the graphs by position, and its columns
             name the targets. If None, the targets are read from `data`.
@@ -96,8 +96,8 @@ def train(
         metric: Name of the metric; if None, mae, accuracy or roc-auc, as fits the task.
         split: `random` (80 : 10 : 10), `scaffold`, `column:NAME`, `files`, or one
             number per graph: 0 train, 1 validation, 2 test. If the data are one graph,
-            one number per node, with -1 for unused nodes. If None, the split or masks
-            of the data if there are any, else `random`.
+            one number per node, with -1 for unused nodes. If None, the split of
+            the data or the masks of one graph if there are any, else `random`.
         folds: Number of cross-validation folds; `fold` then chooses the test fold.
         fold: Number of the test fold, from 0. If the data are one graph with several
             splits, number of the split.

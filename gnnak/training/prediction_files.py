@@ -52,7 +52,7 @@ class Done:
 def fingerprints(
     models: Sequence[TrainedModel], files: Sequence[Path], **options: Any
 ) -> dict[str, Any]:
-    """Return hashes and options, as JSON values, on which predictions depend."""
+    """Return what predictions depend on: hashes of models and files, and `options`."""
     weights, content = [], []
     for model in models:
         found = hashlib.sha256(repr((model.info, model.config.model)).encode())
@@ -75,9 +75,9 @@ def open_writer(
 ) -> Iterator[TableWriter | ArrayWriter]:
     """Context manager: yield a writer of predictions to `path`, or stdout if None.
 
-    A table is written to `OUT.part`, then renamed to `OUT`. With `depends_on`, which
-    `fingerprints` returns, it can be continued after a kill: `OUT.part.json` says how
-    many bytes of `OUT.part` are complete.
+    A table is written to `PATH.part`, which becomes `PATH` at the end. If `depends_on`
+    (from `fingerprints`) is given, a later command can continue the table after a kill:
+    `PATH.part.json` says how many bytes of `PATH.part` are complete.
     """
     kind = "csv" if path is None else path.suffix.lower().removeprefix(".")
     if path is None:
@@ -95,7 +95,7 @@ def open_writer(
 def _draft(
     path: Path, depends_on: dict[str, Any] | None, resume: bool
 ) -> Iterator[tuple[Done, Callable[[bytes], None]]]:
-    """Context manager: yield how much the draft has, and a function that extends it."""
+    """Context manager: yield what a draft file has, and a function to append bytes."""
     finish = _write_parquet if path.suffix.lower() == ".parquet" else os.replace
     part, note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
     done = None
@@ -129,7 +129,7 @@ def _draft(
 
 
 def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -> Done:
-    """Return how much a stopped command wrote; raise if this one may not continue."""
+    """Return how much a stopped command wrote; raise if this cannot be continued."""
     done = Done()
     with suppress(OSError, ValueError, KeyError, TypeError):  # no note, or damaged
         told = json.loads(note.read_bytes())

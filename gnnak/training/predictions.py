@@ -19,19 +19,14 @@ from gnnak.datasets.own.molecules import (
 )
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import (
-    CheckpointError,
-    OptionError,
-    SizeError,
-    counted,
-)
+from gnnak.errors import CheckpointError, OptionError, SizeError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import ragged_ranges
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
 from gnnak.loading.large_graph import read_seeds
 from gnnak.models.network import Network
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.nodes import seed_loader
+from gnnak.training.data import seed_loader
 from gnnak.typing import check_count
 
 
@@ -127,10 +122,11 @@ def predict(
     graphs: Any,
     batch_size: int | None = None,
     embeddings: bool = False,
+    smiles: str | None = None,
     nodes: object = None,
 ) -> Predictions:
-    """Predict for all rows of a file or list; several models are averaged."""
-    parts = predict_parts(models, graphs, batch_size, embeddings, nodes=nodes)
+    """Predict for all rows of a file or list; average the predictions of the models."""
+    parts = predict_parts(models, graphs, batch_size, embeddings, smiles, nodes)
     return joined([part.predictions for part in parts])
 
 
@@ -147,7 +143,7 @@ def predict_parts(
 
     The predictions of several networks are averaged. `smiles` names a column; None
     means the column of the training. `nodes` chooses nodes of one graph, as a mask or
-    numbers; None means all. The first `skip` rows, whole parts, are left out.
+    numbers; None means all. Parts that end in the first `skip` rows are left out.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -225,8 +221,8 @@ def raw_outputs(
 ) -> Tensor:
     """Return the predictions or logits of a model for all graphs, on the CPU.
 
-    If the model was trained on sampled neighbourhoods, only predict for `nodes`, and
-    keep only their rows in `states`, to which a hook appends the inputs of the head.
+    The caller's hook appends the inputs of the head to `states`. If the model was
+    trained on sampled neighbourhoods, outputs and `states` are only for `nodes`.
     """
     if model.config.train.num_neighbors and len(store) == 1:
         return _of_seeds(model, with_node_features(store), batch_size, nodes, states)

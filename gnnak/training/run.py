@@ -6,7 +6,6 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 import yaml
@@ -33,11 +32,10 @@ from gnnak.training.callbacks import (
 )
 from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.run_config import Precision, RunConfig
-from gnnak.training.data import GraphData
+from gnnak.training.data import GraphData, NodeData
 from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.nodes import NodeData
 from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,
@@ -55,7 +53,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, graphs: GraphStore) -> None:
-    """Set the embeddings of categories that do not occur in training to the mean."""
+    """Set the embeddings of categories that `graphs` lack to the mean over `graphs`."""
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
     for encoder, values in encoders:
@@ -221,17 +219,10 @@ def _callbacks(
     return callbacks
 
 
-class Prepared(NamedTuple):
-    task: GraphTask
-    data: GraphData
-    captured: bool
-    degrees: tuple[int, ...] | None
-
-
 def prepare(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine, clock: Clock
-) -> Prepared:
-    """Seed PyTorch; build the Lightning module and the data module of a run."""
+) -> tuple[GraphTask, GraphData, bool, tuple[int, ...] | None]:
+    """Return the modules of a run, whether steps are captured, and the degrees."""
     torch.manual_seed(config.train.seed)
     degrees = training_degrees(config, dataset, parts)
     info = with_scaling(dataset, parts.train)
@@ -248,7 +239,7 @@ def prepare(
         backend=machine.backend,
     )
     data = make_data(config, dataset, parts, network, clock, captured)
-    return Prepared(task, data, captured, degrees)
+    return task, data, captured, degrees
 
 
 def make_data(
@@ -383,7 +374,7 @@ def evaluate(
     other_data: bool = False,
     metric: str | None = None,
 ) -> Evaluation:
-    """Score a trained network on a part of a data set, by default by its metric."""
+    """Score a network on a part of a data set; default metric: the data set's."""
     config, info = checkpoint.config, dataset.info
     _check_data(checkpoint, dataset, other_data)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)

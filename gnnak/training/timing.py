@@ -1,4 +1,4 @@
-"""Measure time and memory of the phases of a run, which Lightning's `Timer` cannot."""
+"""Measure the seconds and the peak memory of each phase of a run."""
 
 import time
 from collections import defaultdict

@@ -35,12 +35,13 @@ from gnnak.optional import missing_package
 from gnnak.training.evaluation import Evaluation, evaluate_labelled
 from gnnak.training.losses import Scaler
 from gnnak.training.predictions import Predictions, predict
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
-from gnnak.training.records.folder import (
+from gnnak.training.records.checkpoint import (
     CARD,
     CONFIG,
     WEIGHTS,
+    Checkpoint,
     is_folder,
+    load_checkpoint,
     load_folder,
     save_folder,
 )
@@ -100,7 +101,11 @@ def shipped_names() -> list[str]:
 
 def find_local(path: FilePath) -> Checkpoint:
     """Read a checkpoint, a folder with one, or the installed network with this name."""
-    _check_type(path)
+    if not isinstance(path, str | os.PathLike):
+        raise FileFormatError(
+            f"the path is {path!r}; give the path of a checkpoint or of a folder of "
+            "save_pretrained."
+        )
     where = Path(path)
     if is_folder(where):
         return load_folder(where)
@@ -135,19 +140,10 @@ def find_local(path: FilePath) -> Checkpoint:
 
 
 def find(path: FilePath, revision: str | None = None) -> Checkpoint:
-    _check_type(path)
-    name = os.fspath(path)
-    if not Path(path).exists() and HUB_NAME.fullmatch(name):
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+    if HUB_NAME.fullmatch(name) and not Path(name).exists():
         return load_folder(download(name, revision))
     return find_local(path)
-
-
-def _check_type(path: object) -> None:
-    if not isinstance(path, str | os.PathLike):
-        raise FileFormatError(
-            f"the path is {path!r}; give the path of a checkpoint or of a folder of "
-            "save_pretrained."
-        )
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
@@ -162,7 +158,7 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     if are_smiles(items):
         rows = molecules_in_list(items, featurizer=need_featurizer(info))
     else:
-        rows = graphs_in_list(items, *reading.attributes)
+        rows = graphs_in_list(items, reading)
     if rows.bad:
         raise GraphError(f"{rows.bad[0]}; correct this graph.")
     return with_node_features(rows.store).union()
@@ -244,7 +240,11 @@ class TrainedModel(nn.Module):
         return outputs if self.scaler is None else self.scaler.restore(outputs)
 
     def predict(
-        self, graphs: Any, batch_size: int | None = None, nodes: object = None
+        self,
+        graphs: Any,
+        batch_size: int | None = None,
+        nodes: object = None,
+        smiles: str | None = None,
     ) -> Predictions:
         """Predict for many graphs, in their order, without gradients.
 
@@ -254,12 +254,13 @@ class TrainedModel(nn.Module):
                 into memory is split.
             nodes: In node tasks, the nodes of one graph to predict for, as a mask or as
                 a list of numbers; if None, all.
+            smiles: Column with SMILES strings; if None, as in training.
 
         Returns:
             The predictions: values in the units of the targets, or probabilities. Rows
             that cannot be used are NaN.
         """
-        return predict([self], graphs, batch_size, nodes=nodes)
+        return predict([self], graphs, batch_size, smiles=smiles, nodes=nodes)
 
     def evaluate(
         self,
@@ -310,7 +311,9 @@ class TrainedModel(nn.Module):
         )
         return evaluate_labelled(self, own, graphs, y, batch_size)
 
-    def embed(self, graphs: Any, batch_size: int | None = None) -> Tensor:
+    def embed(
+        self, graphs: Any, batch_size: int | None = None, smiles: str | None = None
+    ) -> Tensor:
         """Return embeddings, [g, c], on the CPU: the inputs of the network's head.
 
         There is one row per graph or, in node tasks, per node. Rows that cannot be used
@@ -319,10 +322,11 @@ class TrainedModel(nn.Module):
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
             batch_size: Graphs per forward pass; if None, 256.
+            smiles: Column with SMILES strings; if None, as in training.
         """
-        found = predict([self], graphs, batch_size, embeddings=True).embeddings
-        assert found is not None
-        return torch.from_numpy(found)
+        found = predict([self], graphs, batch_size, embeddings=True, smiles=smiles)
+        assert found.embeddings is not None
+        return torch.from_numpy(found.embeddings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint, which `gnnak.load` reads."""

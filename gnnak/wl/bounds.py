@@ -1,4 +1,4 @@
-"""A WL test bounds a network if it distinguishes all graphs that the network does."""
+"""The WL test that bounds a network: it tells apart all graphs that the network can."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,24 +8,18 @@ from gnnak.models.bases import BASES
 from gnnak.models.factory import model_names, normal_name, parse_name
 from gnnak.models.options import SubgraphKind, SubgraphOptions
 from gnnak.typing import check_known
-from gnnak.wl.options import (
-    TESTS,
-    Options,
-    check_options,
-    known_options,
-    read_options,
-)
+from gnnak.wl.options import TESTS, Options, check_options, known_options, read_options
 
 _CENTROID: dict[str, object] = {"centroid": True}
-_PLUS: dict[str, object] = {"d2c": True, "centroid": True, "context": True}
+PLUS: dict[str, object] = {"d2c": True, "centroid": True, "context": True}
 
 BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "gin": ("1-wl", {}),
     "gin-ak": ("subgraph-1-wl*", _CENTROID),
-    "gin-ak+": ("subgraph-1-wl*", _PLUS),
+    "gin-ak+": ("subgraph-1-wl*", PLUS),
     "ppgn": ("2-fwl", {}),
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
-    "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
+    "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **PLUS}),
 }
 """Maps a network on egonets to the name and options of a WL test that bounds the
 network. The bounds of GIN hold for all base GNNs that 1-WL bounds: all of `BASES` but
@@ -151,10 +145,8 @@ def find_bound(
         bounds = WHOLE_BOUNDS if kind == "whole" else EDGES_REMOVED_BOUNDS
         if name not in bounds:
             return None
-        options = (
-            {"num_hops": None} if "num_hops" in known_options(bounds[name]) else {}
-        )
-        return Contender(bounds[name], options)
+        has_hops = "num_hops" in known_options(bounds[name])
+        return Contender(bounds[name], {"num_hops": None} if has_hops else {})
     return Contender(test, {**options, "num_hops": num_hops})
 
 
@@ -188,7 +180,7 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def default_hops(name: str) -> int | None:
-    """Return the radius of a network's egonets by default; None means whole graphs."""
+    """Return the default radius of a network's egonets; None means whole graphs."""
     return SubgraphOptions.num_hops if parse_name(name).kind == "egonets" else None
 
 

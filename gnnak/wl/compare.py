@@ -9,6 +9,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import incoming
 from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs import EgoNets
+from gnnak.subgraphs.reach import count_walks
 from gnnak.wl.bounds import find_test
 from gnnak.wl.inputs import Graph, GraphUnion, read_union
 from gnnak.wl.options import Options
@@ -22,7 +23,7 @@ _NUMBERS_PER_ITEM = 14
 """Most int64 values that one round needs per node, edge or tuple (measured)."""
 
 MOST_COUNTED = 1 << 22
-"""For egonets with more nodes in total, `estimated_bytes` uses an upper bound."""
+"""If egonets have more nodes in total, `estimated_bytes` only bounds their sizes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
@@ -55,18 +56,12 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
     """Return the number of nodes of each node's egonet, or an upper bound."""
-    whole = union.sizes[union.graph].double()
-    source, target = union.edge_index
-    bound = torch.ones(union.num_nodes, dtype=torch.double)
-    for _ in range(min(num_hops, union.num_nodes)):
-        wider = torch.ones_like(bound).index_add_(0, target, bound[source])
-        wider = torch.minimum(wider, whole)
-        if torch.equal(wider, bound):
-            break
-        bound = wider
+    neighbors = incoming(union.edge_index, union.num_nodes)
+    walks = count_walks(neighbors, num_hops, float(union.num_nodes))
+    bound = torch.minimum(walks, union.sizes[union.graph])
     if float(bound.sum()) > MOST_COUNTED:
         return bound
-    balls = EgoNets(num_hops).without_edges(incoming(union.edge_index, union.num_nodes))
+    balls = EgoNets(num_hops).without_edges(neighbors)
     return counts_of(balls.subgraph, union.num_nodes).double()
 
 
@@ -93,8 +88,8 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 
     Args:
         test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
-            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
-            with other settings need `num_hops`.
+            test that bounds the network. The network's egonets have 3 hops, as in
+            `build_model`; if yours have another radius, set `num_hops`.
         graphs: networkx graphs, PyG data, (edge_index, num_nodes), graph6 strings, or
             paths of files of one graph each.
         **options: Fields of `Options` that the test takes.
@@ -134,8 +129,8 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
 
     Args:
         test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
-            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
-            with other settings need `num_hops`.
+            test that bounds the network. The network's egonets have 3 hops, as in
+            `build_model`; if yours have another radius, set `num_hops`.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.

@@ -34,9 +34,9 @@ class DecidingColor:
     before: int | None
     """The colour of `example` one round earlier; None if round 0 is deciding."""
     sees: dict[int, int]
-    """Maps each colour of the previous round to its count around `example`: in its
-    neighbours for 1-WL, in its egonet for Subgraph-1-WL. Empty for other tests, or if
-    round 0 decides."""
+    """Maps a colour of the previous round to the number of nodes around `example` with
+    this colour: its neighbours for 1-WL, its egonet for Subgraph-1-WL. Empty for other
+    tests, or if round 0 decides."""
     joined: int | None
     """For Subgraph-1-WL, the number of edges in the egonet of `example`; else None."""
 
@@ -61,7 +61,7 @@ class Explanation:
     """The stable colour of every node, in the first and in the second graph."""
     graphs: tuple[LabeledGraph, LabeledGraph]
     label: str
-    """The test with its options; if a network was named, this comes first."""
+    """The test with its options, after the name of the network if one was given."""
 
     @property
     def distinguished(self) -> bool:
@@ -98,8 +98,8 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
 
     Args:
         test: A name in `TESTS`, or the name of a network, such as "gin-ak+", for the
-            test that bounds it. As in `build_model`, its egonets have 3 hops; data sets
-            with other settings need `num_hops`.
+            test that bounds the network. The network's egonets have 3 hops, as in
+            `build_model`; if yours have another radius, set `num_hops`.
         first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
             the path of a file with one graph.
         second: Another graph.

@@ -143,8 +143,8 @@ SEPARATING = (
     "01 02 03 04 15 25 36 46 57 67 78 79 8a 8b 9c 9d ae be ce de",
     "03 04 05 06 13 14 17 18 25 26 27 28",
 )
-"""Base graphs of `separating_pair`: edges between hexadecimal nodes. For each pair, one
-subgraph WL test distinguishes its graphs, and another does not."""
+"""Base graphs of `separating_pair`, as edges between hexadecimal node numbers. For each
+base graph, one subgraph WL test distinguishes the built pair, and another does not."""
 
 
 def separating_pair(edges: str) -> tuple[Graph, Graph]:
@@ -196,7 +196,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count pairs of graphs in the same group: all, and those of unlike `classes`."""
+    """Count all pairs of graphs within groups, and those with different `classes`."""
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

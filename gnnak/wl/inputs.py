@@ -154,7 +154,7 @@ def loaded(graph: Graph) -> Graph:
 
 
 def read_graph(graph: Graph) -> LabeledGraph:
-    """Convert a graph with its labels: networkx's `label`, PyG's `x`, `edge_attr`."""
+    """Convert a graph; labels are networkx's `label`, or PyG's `x` and `edge_attr`."""
     graph = loaded(graph)
     if isinstance(graph, nx.Graph):
         return _from_networkx(graph)
@@ -227,7 +227,7 @@ def read_union(
 ) -> GraphUnion:
     """Convert graphs of any types to one union; see `Options` for the arguments.
 
-    Warnings name the user's line: public functions must be two calls above this one.
+    Warnings show the user's line if a public function calls this one through one other.
     """
     single = isinstance(graphs, nx.Graph | Data | str | bytes)
     if single or not isinstance(graphs, Iterable):
@@ -267,7 +267,7 @@ def read_union(
 
 
 def _one_way(union: GraphUnion) -> list[int]:
-    """Return the indices of graphs with edges, but none reversed; ignore self loops."""
+    """Return indices of graphs with edges, none with a reverse; ignore self loops."""
     arcs = union.edge_index[:, union.forward]
     arcs = arcs[:, arcs[0] != arcs[1]]
     home, there = union.graph[arcs[0]], has_reverse(arcs, union.num_nodes)

@@ -1,7 +1,7 @@
 """Intern tuples and multisets: replace each of them by its rank, an integer.
 
 The rank is the position in the sorted list of all distinct tuples. So there are no hash
-collisions, and ranks do not depend on node order. Tensors are int64, not negative.
+collisions, and ranks do not depend on node order. All values are int64, at least 0.
 """
 
 import torch
@@ -47,7 +47,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Replace each multiset by a rank; only equal multisets get equal ranks.
 
     Entry i belongs to multiset `row[i]` and has `value[i]`. A multiset becomes a sorted
-    list of (value, count) items; adjacent items are merged until one is left.
+    list of (value, count) items; items 2i and 2i + 1 are merged until one is left.
     """
     if not row.numel():
         return torch.zeros(num_rows, dtype=torch.long, device=row.device)
@@ -58,7 +58,11 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
         place -= pointers(counts_of(row, num_rows))[:-1].index_select(0, row)
         if not bool(place.any()):
             break
-        row, item = _halve(row, item, place)
+        first = (place % 2 == 0).nonzero().flatten()
+        after = (first + 1).clamp(max=row.numel() - 1)
+        paired = place.index_select(0, after) % 2 == 1
+        second = torch.where(paired, item.index_select(0, after) + 1, 0)
+        row, item = row[first], rank_pairs(item[first], second)
     state = torch.zeros(num_rows, dtype=torch.long, device=row.device)
     state[row] = item
     return rank_pairs(length, state)
@@ -77,12 +81,3 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         key, count = torch.unique(key, return_counts=True)
     row = torch.div(key, size, rounding_mode="floor")
     return row, rank_pairs(key - row * size, count)
-
-
-def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge items 2i and 2i + 1 of each multiset; return their multisets and ranks."""
-    first = (place % 2 == 0).nonzero().flatten()
-    after = (first + 1).clamp(max=row.numel() - 1)
-    paired = place.index_select(0, after) % 2 == 1
-    second = torch.where(paired, item.index_select(0, after) + 1, 0)
-    return row[first], rank_pairs(item[first], second)

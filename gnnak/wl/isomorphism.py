@@ -12,10 +12,7 @@ from gnnak.wl.refinement import color_refinement, stable
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Return graphs with stable 1-WL colours, and a number per graph, [g].
-
-    Two numbers are equal iff 1-WL does not distinguish the graphs.
-    """
+    """Return the graphs with stable 1-WL colours, and their `fingerprints`, [g]."""
     coloring = stable(color_refinement(union))
     return replace(union, node_color=coloring.color), coloring.fingerprints(
         union.num_graphs
@@ -23,7 +20,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask of nodes, [n]: in each graph, those of the lowest shared colour."""
+    """Return a mask, [n]: the nodes with the lowest repeated colour of their graph."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1

@@ -1,6 +1,7 @@
 """Run 1-WL (colour refinement), k-WL and k-FWL on all graphs of a union."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -72,13 +73,6 @@ class TupleBlocks(NamedTuple):
     blocks: list[tuple[Tensor, int]]
     """For each block, the indices of its graphs, and their number of nodes n."""
 
-    @staticmethod
-    def of(union: GraphUnion, k: int) -> "TupleBlocks":
-        sizes = torch.unique(union.sizes).tolist()
-        return TupleBlocks(
-            k, [((union.sizes == n).nonzero().flatten(), n) for n in sizes]
-        )
-
     def views(self, flat: Tensor) -> list[Tensor]:
         """Split a flat tensor into views [graphs, n, ..., n], one for each block."""
         shapes = [(len(graphs), *(n,) * self.k) for graphs, n in self.blocks]
@@ -141,32 +135,17 @@ def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
     return table
 
 
-def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
-    r"""Run oblivious k-WL: yield the colouring of every round, the stable one last.
-
-    $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \{ c^{(t)}_{v[1 \leftarrow u]} \}_u, \dots,
-    \{ c^{(t)}_{v[k \leftarrow u]} \}_u \right)$$
-
-    The tuple $v[i \leftarrow u]$ is $v$ with node $u$ as its i-th entry. In round 0,
-    the colour of a tuple encodes the colours of its nodes and of all pairs of them.
-    """
-    return _refine(union, k, _oblivious)
-
-
-def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
-    r"""Run folklore k-WL, with the notation of `tuple_refinement`.
-
-    $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \left\{ \left( c^{(t)}_{v[1 \leftarrow u]},
-    \dots, c^{(t)}_{v[k \leftarrow u]} \right) \right\}_u \right)$$
-    """
-    return _refine(union, k, _folklore)
-
-
-def _refine(
+def tuple_refinement(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine colours of k-tuples until stable; `update` returns what a round adds."""
-    blocks = TupleBlocks.of(union, k)
+    """Refine colours of k-tuples until stable; `update` returns what a round adds.
+
+    In round 0, the colour of a tuple encodes the colours of its nodes and of all pairs
+    of them. The last colouring that is yielded is the stable one.
+    """
+    sizes = union.sizes
+    parts = [((sizes == n).nonzero().flatten(), n) for n in sizes.unique().tolist()]
+    blocks = TupleBlocks(k, parts)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
     while True:
@@ -179,8 +158,14 @@ def _refine(
             return
 
 
-def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return what one round of oblivious k-WL adds to colours: k tensors, [tuples]."""
+def oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
+    r"""Return what one round of oblivious k-WL adds to colours: k tensors, [tuples].
+
+    $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \{ c^{(t)}_{v[1 \leftarrow u]} \}_u, \dots,
+    \{ c^{(t)}_{v[k \leftarrow u]} \}_u \right)$$
+
+    The tuple $v[i \leftarrow u]$ is $v$ with node $u$ as its i-th entry.
+    """
     columns = []
     for axis in range(1, blocks.k + 1):
         lines = [block.movedim(axis, -1) for block in blocks.views(color)]
@@ -203,8 +188,12 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
     return rank_multisets(row, value, width.numel()).split(heights)
 
 
-def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return what one round of folklore k-WL adds to colours: a tensor, [tuples]."""
+def folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
+    r"""Return what one round of folklore k-WL adds to colours: a tensor, [tuples].
+
+    $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \left\{ \left( c^{(t)}_{v[1 \leftarrow u]},
+    \dots, c^{(t)}_{v[k \leftarrow u]} \right) \right\}_u \right)$$
+    """
     # A tuple whose colour no other tuple has is skipped: it cannot be split.
     shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]
@@ -225,10 +214,10 @@ def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "1-wl": color_refinement,
-    "2-wl": lambda union: tuple_refinement(union, 2),
-    "3-wl": lambda union: tuple_refinement(union, 3),
-    "2-fwl": lambda union: folklore_refinement(union, 2),
-    "3-fwl": lambda union: folklore_refinement(union, 3),
+    "2-wl": partial(tuple_refinement, k=2, update=oblivious),
+    "3-wl": partial(tuple_refinement, k=3, update=oblivious),
+    "2-fwl": partial(tuple_refinement, k=2, update=folklore),
+    "3-fwl": partial(tuple_refinement, k=3, update=folklore),
 }
 """Maps WL tests without subgraphs to functions that yield all colourings. Each test can
 be the HASH of Subgraph-1-WL."""

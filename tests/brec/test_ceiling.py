@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gnnak.brec import ceiling as ceiling_module
-from gnnak.brec.ceiling import run_brec
+from gnnak.brec import records as ceiling_module
 from gnnak.brec.data import FILE_NAME, GROUPS, load_brec
+from gnnak.brec.records import run_brec
 from gnnak.errors import FileFormatError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl.bounds import Contender

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.brec.ceiling import BrecCount
+from gnnak.brec.records import BrecCount
 from gnnak.brec.trial import TrialResult
 from gnnak.cli.program import app
 from gnnak.errors import GnnakError

@@ -31,7 +31,7 @@ from gnnak.training.processes.machine import Accelerator
 from gnnak.training.trained import shipped_names
 from gnnak.wl import HASHES, TESTS
 from gnnak.wl.families import FAMILIES
-from gnnak.wl.networks import LAB_NETWORKS
+from gnnak.wl.lab import LAB_NETWORKS
 from gnnak.wl.pair_tests import READOUTS
 
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,7 @@ import pytest
 from gnnak.cli import main
 from gnnak.report.cells import load_table, table_names
 from gnnak.report.tables import Counts
-from gnnak.training.processes.machine import Machine
-from gnnak.training.records.results import read_records
-from gnnak.training.schedule.schedule import device_name
+from gnnak.training.records.results import environment, read_records
 from tests.cli.training import fake_training, run
 from tests.report.hand_records import run_record, write_records
 
@@ -102,7 +100,7 @@ def test_json_of_several_tables_is_a_list(tmp_path):
 
 def test_dry_run_lists_runs_with_their_time_and_runs_none(tmp_path, training):
     zinc = load_table("encodings").rows[0][0]
-    device = device_name(Machine("cpu"))
+    device = environment()["device"]
     write_records(tmp_path, [run_record(zinc.config, 0, device=device)])
     arguments = ["encodings", "--dry-run", "--only", "full / zinc"]
     shown = told(*arguments, "--results", str(tmp_path), "--accelerator", "cpu")
@@ -161,6 +159,8 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
             ["tu", "--accelerator", "gpu", "--jobs", "2"],
             "only runs use --accelerator, --jobs;",
         ),
+        (["tu", "--minutes", "0"], "only runs use --minutes;"),
+        (["--runs", "other"], "only runs use --runs;"),
         (["tu", "--results", "none"], "there is no file or folder none; check"),
         (
             ["--summary", "--results", __file__],

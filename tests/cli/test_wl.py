@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 from typer.testing import CliRunner
 
-from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
+from gnnak.brec.records import BREC_CONTENDERS, COSTLY
 from gnnak.cli import main
 from gnnak.cli.brec import choose_contenders
 from gnnak.cli.wl import app

@@ -11,7 +11,6 @@ from gnnak.errors import SizeError
 from gnnak.graphs.adjacency import incoming
 from gnnak.optional import interprets_triton
 from gnnak.subgraphs import egonets
-from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.testing import small_graphs
 from tests.gpu import needs_gpu
 from tests.strategies import graphs
@@ -75,7 +74,8 @@ def test_fast_reach_serves_batches_of_small_graphs_only():
     def found(num_nodes):
         node = torch.arange(num_nodes)
         path = torch.stack([node[:-1], node[1:]])
-        return fast_reach(incoming(path, num_nodes), 2, CopyLimit(None, path.device))
+        neighbors = incoming(path, num_nodes)
+        return fast_reach(lambda _: True, node, neighbors, 2, all_roots=True)
 
     assert found(WIDEST) is not NotImplemented
     assert found(WIDEST + 1) is NotImplemented
@@ -87,8 +87,8 @@ def test_fast_induced_edges_leaves_hubs_to_plain_pytorch():
 
     def found(edge_index):
         node, subgraph = torch.arange(100), torch.zeros(100, dtype=torch.long)
-        limit = CopyLimit(None, node.device)
-        return fast_induced_edges(node, subgraph, 1, incoming(edge_index, 100), limit)
+        neighbors = incoming(edge_index, 100)
+        return fast_induced_edges(lambda _: True, node, subgraph, 1, neighbors)
 
     assert found(STAR.flip(0)) is not NotImplemented
     assert found(STAR) is NotImplemented
@@ -100,7 +100,7 @@ def test_fast_extraction_respects_copy_limit():
     assert EgoNets(1, copy_limit=27)(ring, 9).num_edge_copies == 9
     with pytest.raises(SizeError, match="at least 27 node copies and edge copies"):
         EgoNets(1, copy_limit=26)(ring, 9)
-    with pytest.raises(SizeError, match=r"at least 18 node copies \(each"):
+    with pytest.raises(SizeError, match=r"at least 18 node copies \(a node"):
         EgoNets(1, copy_limit=17)(ring, 9)
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gnnak.backend import PLAIN, use_backend
+from gnnak.fast.kernels import runs_kernels
 from gnnak.loading.padding import pad_rows
 from gnnak.optional import interprets_triton
 from tests.compiling import compiled
@@ -26,12 +27,12 @@ def bounds(counts):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("more", [(), (3,), (2, 2)])
 def test_rows_are_padded_alike(counts, dtype, more):
-    from gnnak.fast.padding import pad_rows as fast_pad_rows
+    from gnnak.fast.extraction import pad_rows as fast_pad_rows
 
     value = (10 * torch.randn(sum(counts), *more)).to(dtype)
     for padding in (0, 1):
         size = max(counts) + 3
-        found = fast_pad_rows(value, *bounds(counts), size, padding)
+        found = fast_pad_rows(runs_kernels, value, *bounds(counts), size, padding)
         with use_backend(PLAIN):
             wanted = pad_rows(value, *bounds(counts), size, padding)
         assert found.dtype == wanted.dtype

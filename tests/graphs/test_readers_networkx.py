@@ -197,6 +197,15 @@ def test_read_node_link_of_something_else_is_a_sentence(tmp_path, content):
         read_node_link(tmp_path / "g.json")
 
 
+def test_read_node_link_refuses_edges_to_nodes_that_are_not_listed(tmp_path):
+    links = {"edges": [{"source": 0, "target": 7}]}
+    graphs = [{"nodes": [{"id": 0}], **links}, {"nodes": [], **links}]
+    (tmp_path / "g.json").write_text(json.dumps(graphs))
+    bad, good = read_node_link(tmp_path / "g.json")
+    assert str(bad) == "row 1: an edge joins node 7, which nodes does not list"
+    assert list(good.edges) == [(0, 7)]
+
+
 @pytest.mark.parametrize(
     "item", [3, None, {}, {"nodes": 1}, {"nodes": [], "edges": [{}]}]
 )

@@ -158,7 +158,7 @@ def read(tmp_path, text):
 
 
 def test_read_edge_lists_one_graph_with_numbers_in_order(tmp_path):
-    (graph,) = read(tmp_path, "# comment\n10 2\n2,1\n\n% other\n7\n")
+    (graph,) = read(tmp_path, "# comment\n10 2\n2,1\n\n% other\n7\n").values()
     assert list(graph) == ["1", "2", "7", "10"]
     assert {frozenset(edge) for edge in graph.edges} == {
         frozenset(("10", "2")),
@@ -168,12 +168,13 @@ def test_read_edge_lists_one_graph_with_numbers_in_order(tmp_path):
 
 def test_read_edge_lists_many_graphs_in_the_order_of_the_file(tmp_path):
     graphs = read(tmp_path, "b x y\na u u\nb y z\n")
-    assert [sorted(graph) for graph in graphs] == [["x", "y", "z"], ["u"]]
-    assert [graph.number_of_edges() for graph in graphs] == [2, 1]
+    assert list(graphs) == ["b", "a"]
+    assert [sorted(graph) for graph in graphs.values()] == [["x", "y", "z"], ["u"]]
+    assert [graph.number_of_edges() for graph in graphs.values()] == [2, 1]
 
 
 def test_read_edge_lists_empty_file_has_no_graphs(tmp_path):
-    assert read(tmp_path, "") == []
+    assert read(tmp_path, "") == {}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Fields of two batches in one block of memory: all numbers by hand."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from gnnak import EgoNets
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.items import Item, Shape, like, tensors_of
-from gnnak.loading.padding import ALIGNMENT, Field, pack, split_fields
+from gnnak.loading.padding import ALIGNMENT, Field, pack
 from gnnak.subgraphs.induce import AcrossEdges
 from tests.training.small import triangles
 
@@ -36,18 +37,28 @@ PLAIN = [
 ]
 
 
-def test_split_fields_counts_from_0_in_each_batch():
-    assert lists(split_fields(FIELDS, STARTS)) == PLAIN
+def without_padding(starts):
+    sizes = {
+        axis: [end - begin for begin, end in pairwise(at)]
+        for axis, at in starts.items()
+    }
+    (joint,) = pack([FIELDS], starts, sizes)
+    return lists(joint.fields())
+
+
+def test_joint_without_padding_counts_from_0_in_each_batch():
+    assert without_padding(STARTS) == PLAIN
 
 
 @pytest.mark.parametrize(("chosen", "wanted"), [(slice(1, 3), 1), (slice(0, 2), 0)])
-def test_split_fields_leaves_out_rows_before_and_after(chosen, wanted):
+def test_joint_leaves_out_rows_before_and_after(chosen, wanted):
     starts = {axis: at[chosen] for axis, at in STARTS.items()}
-    assert lists(split_fields(FIELDS, starts)) == [PLAIN[wanted]]
+    assert without_padding(starts) == [PLAIN[wanted]]
 
 
-def test_split_fields_of_no_batch():
-    assert split_fields(FIELDS, {axis: at[2:] for axis, at in STARTS.items()}) == []
+def test_pack_of_no_batch():
+    starts = {axis: at[2:] for axis, at in STARTS.items()}
+    assert pack([FIELDS], starts, dict.fromkeys(STARTS, ())) == []
 
 
 def test_joint_pads_each_batch_to_its_size():
@@ -79,7 +90,6 @@ def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
 
 def test_splitting_leaves_the_tensors_of_the_window_unchanged():
     before = {key: field.value.clone() for key, field in FIELDS.items()}
-    split_fields(FIELDS, STARTS)
     pack([FIELDS], STARTS, {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]})
     assert all(torch.equal(FIELDS[key].value, value) for key, value in before.items())
 

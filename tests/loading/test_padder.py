@@ -91,7 +91,7 @@ def batches_of_many_sizes():
 
 def test_shapes_of_later_batches_are_the_smallest_that_fit():
     shapes, window = Shapes(), batches_of_many_sizes()
-    count = window.num_batches
+    count = len(window.counts("graphs"))
     assert count > ENOUGH_BATCHES
     first = shapes.of(window, count, count)
     assert set(first[:ENOUGH_BATCHES]) == {shapes.largest}
@@ -110,7 +110,7 @@ def test_shapes_of_later_batches_are_the_smallest_that_fit():
 
 def test_smaller_shapes_do_not_change_when_the_largest_grows():
     shapes, window = Shapes(), batches_of_many_sizes()
-    count = window.num_batches
+    count = len(window.counts("graphs"))
     shapes.of(window, ENOUGH_BATCHES - 1, ENOUGH_BATCHES - 1)
     assert not shapes.smaller
     shapes.of(window, count, count)
@@ -137,7 +137,7 @@ def test_largest_shape_does_not_change_if_expected_batches_fit():
 def test_smaller_shapes_exceed_the_largest_on_no_axis(monkeypatch):
     monkeypatch.setattr(padder, "SMALLER_STDS", (-1.0, 99.0))
     shapes, window = Shapes(), batches_of_many_sizes()
-    shapes.of(window, window.num_batches, window.num_batches)
+    shapes.of(window, len(window.counts("graphs")), len(window.counts("graphs")))
     assert len(shapes.smaller) == 1
     assert is_inside(shapes.smaller[0], shapes.largest)
 

@@ -35,7 +35,7 @@ def test_operations_by_hand():
     assert flat(copies.pool_context(Z, EGOS, 3, "sum")) == [5, 42, 80]
     nodes = torch.tensor([[1.0], [2.0], [4.0]])
     batch = torch.tensor([0, 0, 2])
-    assert flat(copies.pool_graph(nodes, batch, 3, "mean")) == [1.5, 0, 4]
+    assert flat(segment_reduce(nodes, batch, 3, "mean")) == [1.5, 0, 4]
 
 
 def test_messages_inside_and_across_by_hand():

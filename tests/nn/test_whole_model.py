@@ -204,6 +204,13 @@ def test_uplift_keeps_a_shared_conv_shared():
     net(torch.rand(3, 4), PATH)
 
 
+def test_uplift_wraps_the_convs_of_a_shared_module_once():
+    block = nn.ModuleDict({"conv": pyg.GCNConv(4, 4)})
+    net = uplift(nn.ModuleDict({"one": block, "two": block}))
+    assert net["one"] is net["two"]
+    assert isinstance(net["one"]["conv"].layer.gnn, pyg.GCNConv)
+
+
 def test_uplifted_model_copies_and_round_trips(tmp_path):
     net, x = uplift(pyg.GIN(4, 4, 2)).eval(), torch.rand(3, 4)
     out = net(x, PATH)

@@ -11,11 +11,11 @@ import pytest
 from gnnak.report.page import (
     FEW,
     cost_rows,
+    group_tasks,
     growth_figures,
     report_page,
     write_report,
 )
-from gnnak.report.your_runs import group_tasks
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import REQUIRED, Record

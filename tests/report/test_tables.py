@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from gnnak.report.cells import Cell, Style, load_table, table_names
+from gnnak.report.cells import Cell, Style, load_table, read_once, table_names
 from gnnak.report.formats import _tex, as_csv, latex, markdown, text
 from gnnak.report.tables import (
+    KNOWN,
     LEGEND,
-    _known,
     _letters,
     compare,
     measure_dataset,
@@ -18,8 +18,12 @@ from gnnak.report.tables import (
 )
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change, parse_settings
-from gnnak.training.records.lookup import STATISTICS, RunRecords, read_statistics
-from gnnak.training.records.summary import Summary
+from gnnak.training.records.lookup import (
+    STATISTICS,
+    RunRecords,
+    Summary,
+    read_statistics,
+)
 from tests.report.hand_records import run_record, write_records
 from tests.report.small_table import (
     GOOD,
@@ -111,7 +115,7 @@ def test_runs_that_are_all_worse_have_no_reason_unless_one_is_known():
     assert reason_of(ERROR, runs(0.2, 0.12)) is None
     assert remarks_on([(ERROR, runs(0.2))]) == []
     known = reason_of(LABEL, runs(-1.0))
-    assert known == _known()["Connected, legacy label"]
+    assert known == read_once(KNOWN)["Connected, legacy label"]
 
 
 def test_runs_with_fewer_epochs_than_the_papers_are_not_compared():
@@ -145,7 +149,7 @@ def test_a_table_counts_cells_and_shows_reasons_below():
 def test_every_reason_belongs_to_a_cell_of_a_table():
     tables = [load_table(name) for name in table_names()]
     titles = [c.title for table in tables for row in table.rows for c in row]
-    for words in _known():
+    for words in read_once(KNOWN):
         assert any(words in title for title in titles), words
 
 

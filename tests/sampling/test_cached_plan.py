@@ -8,11 +8,12 @@ from gnnak import EgoNets, SubgraphDrop
 from gnnak.graphs import GraphStore
 from gnnak.graphs.adjacency import components
 from gnnak.loading.items import tensors_of
-from gnnak.sampling import cached_plan
+from gnnak.sampling import drop as sampling_drop
 from gnnak.sampling import plan as sampling_plan
-from gnnak.sampling.cached_plan import cache_plans, sample_egonets
+from gnnak.sampling.drop import cache_plans, sample_egonets
 from gnnak.sampling.plan import pair_distances
 from gnnak.subgraphs.cached import cache_subgraphs
+from gnnak.subgraphs.groups import group
 from tests.strategies import graphs
 
 STRATEGIES = ["random", "farthest", "min-set-cover"]
@@ -57,7 +58,7 @@ def test_cached_plan_equals_the_plan_of_every_batch(strategy, parts, data):
     store, drop = store_of(parts), SubgraphDrop(strategy, 2)
     cached = cache_subgraphs(store, EgoNets(data.draw(st.integers(0, 2))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cached_plan, "CHUNK", data.draw(st.sampled_from([40, 2**22])))
+        patch.setattr(sampling_drop, "CHUNK", data.draw(st.sampled_from([40, 2**22])))
         plans = cache_plans(cached, drop)
     some = st.lists(st.integers(0, len(parts) - 1), min_size=1, max_size=6)
     positions = torch.tensor(data.draw(some))
@@ -113,7 +114,7 @@ def test_cached_plan_of_two_paths_equals_hand_computed_values():
 @pytest.mark.parametrize("chunk", [1, 2**22])
 def test_cached_plans_have_no_distances_if_one_component_is_large(chunk, monkeypatch):
     monkeypatch.setattr(sampling_plan, "LARGE", 3)
-    monkeypatch.setattr(cached_plan, "CHUNK", chunk)
+    monkeypatch.setattr(sampling_drop, "CHUNK", chunk)
     short = torch.tensor([[0, 1], [1, 2]]), 3
     long = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 5
     store, drop = store_of([short, long, short]), SubgraphDrop("farthest", 1)
@@ -143,13 +144,18 @@ def test_sample_egonets_equals_sampling_from_whole_egonets(strategy, graph):
     assert (found.num_nodes, found.num_edges) == (wanted.num_nodes, wanted.num_edges)
 
 
+def grouped(edge_index, num_nodes):
+    component, count = components(edge_index, num_nodes)
+    return component, group(component, count)
+
+
 @settings(max_examples=150, deadline=None)
 @given(graph=graphs(max_nodes=10))
 def test_pair_distances_equal_networkx(graph):
     edge_index, num_nodes = graph
     built = nx.Graph(edge_index.t().tolist())
     built.add_nodes_from(range(num_nodes))
-    distances = pair_distances(edge_index, *components(edge_index, num_nodes))
+    distances = pair_distances(edge_index, *grouped(edge_index, num_nodes))
     for node, lengths in nx.all_pairs_shortest_path_length(built):
         others = torch.tensor(sorted(lengths))
         told = distances.between(torch.full_like(others, node), others)
@@ -160,7 +166,7 @@ def test_pair_distances_equal_networkx(graph):
 @given(graph=graphs(max_nodes=10))
 def test_pair_distances_do_not_depend_on_the_chunks_of_the_search(graph):
     edge_index, num_nodes = graph
-    parts = components(edge_index, num_nodes)
+    parts = grouped(edge_index, num_nodes)
     at_once = pair_distances(edge_index, *parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampling_plan, "CHUNK", 2)

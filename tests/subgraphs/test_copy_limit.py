@@ -8,7 +8,7 @@ from gnnak import EgoNets, RandomWalks, uplift
 from gnnak.errors import OptionError, SizeError, SubgraphError
 from gnnak.models.options import SubgraphOptions
 from gnnak.sampling import SubgraphDrop
-from gnnak.sampling.cached_plan import sample_egonets
+from gnnak.sampling.drop import sample_egonets
 from gnnak.subgraphs import copy_limit, egonets, induce, reach
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, UNCHECKED, free_bytes
 from gnnak.subgraphs.walks import walk_subgraphs

@@ -177,7 +177,7 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
             {},
             "as many nodes as edges",
         ),
-        ("no.csv", {}, "there is no file no.csv"),
+        ("no.csv", {}, "there is no file or folder no.csv; check the path"),
     ],
     ids=range(16),
 )

@@ -46,6 +46,11 @@ BY_HAND = {
         [([ZERO, ZERO, ZERO, ONE], [0, 0, 0, 0]), ([ONE], [1])],
         (0.75 + 1) / 2,
     ),
+    "classes of own data weigh equally": (
+        info("classification", "class-recall", 2, own_data=True),
+        [([ZERO, ZERO, ZERO, ONE], [0, 0, 0, 0]), ([ONE], [1])],
+        (0.75 + 1) / 2,
+    ),
     # Column 0: one of two pairs right; column 1: the pair wrong; column 2: one answer.
     "unknown targets are ignored": (
         info("multilabel", "roc-auc", 3),

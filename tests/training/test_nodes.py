@@ -13,8 +13,8 @@ from gnnak.datasets.own import OwnData, load_own
 from gnnak.errors import OptionError, TrainingError
 from gnnak.loading.items import Item
 from gnnak.training.config.experiment import own_config
+from gnnak.training.data import as_item, layers_read, seed_loader
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.nodes import as_item, layers_read, seed_loader
 from gnnak.training.processes.machine import Machine
 
 SMALL = {

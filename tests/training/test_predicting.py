@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import gnnak
 from gnnak.datasets.own.molecules import molecule_chunks
-from gnnak.errors import CheckpointError, SizeError
+from gnnak.errors import CheckpointError, OptionError, SizeError
 from gnnak.training.predictions import predict, predict_parts
 from gnnak.training.trained import TrainedModel
 from tests.training.molecules import SMILES
@@ -68,3 +69,13 @@ def test_predict_parts_of_a_table_number_rows_of_the_file(
     assert (rest.rows.columns["id"], rest.rows.share) == (["e"], 1.0)
     whole = models[0].predict(tmp_path / "m.csv").values[:, 0]
     assert np.isnan(whole).tolist() == [False, True, True, False, True]
+
+
+def test_predict_and_embed_take_the_name_of_the_column(models, tmp_path):
+    (tmp_path / "new.csv").write_text("mine\n" + "\n".join(SMILES[:3]))
+    found = models[0].predict(tmp_path / "new.csv", smiles="mine")
+    assert np.array_equal(found.values, models[0].predict(SMILES[:3]).values)
+    states = models[0].embed(tmp_path / "new.csv", smiles="mine")
+    assert torch.equal(states, models[0].embed(SMILES[:3]))
+    with pytest.raises(OptionError, match=r"name the column .* with --smiles"):
+        models[0].predict(tmp_path / "new.csv")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from gnnak.wl import partition
 from gnnak.wl.families import connected_graphs
 from gnnak.wl.inputs import read_union
-from gnnak.wl.refinement import color_refinement, folklore_refinement, tuple_refinement
+from gnnak.wl.refinement import REFINEMENTS, color_refinement
 from tests.wl.plain import classes, graphs, plain_1_wl, plain_k_wl
 
 
@@ -26,7 +26,7 @@ def test_1_wl_agrees_with_its_plain_form(many):
 
 def test_round_0_of_2_wl_holds_the_types_of_pairs():
     union = read_union(["B_"])
-    coloring = next(tuple_refinement(union, 2))
+    coloring = next(REFINEMENTS["2-wl"](union))
     # B_ is the edge 0-1 and the node 2: other pairs 0, joined pairs 1, nodes 2.
     assert coloring.color.view(3, 3).tolist() == [[2, 1, 0], [1, 2, 0], [0, 0, 2]]
     assert coloring.node.tolist() == [0, 4, 8]
@@ -34,7 +34,7 @@ def test_round_0_of_2_wl_holds_the_types_of_pairs():
 
 def test_diagonal_of_triples_in_graphs_of_two_sizes():
     union = read_union(["A_", "B_", "A?"])
-    coloring = next(folklore_refinement(union, 3))
+    coloring = next(REFINEMENTS["3-fwl"](union))
     assert coloring.node.tolist() == [0, 7, 16, 29, 42, 8, 15]
     assert coloring.graph[coloring.node].tolist() == union.graph.tolist()
 

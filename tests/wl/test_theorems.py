@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl import distinguishes, partition
 from gnnak.wl.families import cfi_pair, connected_graphs, csl
-from gnnak.wl.networks import PlainEmbedder, different, embed
+from gnnak.wl.lab import PlainEmbedder, different, embed
 from tests.wl.plain import graphs
 
 BASES = {

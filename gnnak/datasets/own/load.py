@@ -1,9 +1,9 @@
-"""Load own data as a `Dataset`; categorical features get one more category, "other"."""
+"""Load the user's data as a `Dataset`; categorical features get a category "other"."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,19 +15,14 @@ from gnnak.datasets.assemble import MAX_CATEGORIES
 from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.own import molecules, splits
 from gnnak.datasets.own.objects import check_attributes, is_frame, lacks_attribute
-from gnnak.datasets.own.one_graph import (
-    hidden,
-    labelled,
-    nodes_for_test,
-    targets_and_split,
-)
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
-from gnnak.datasets.own.targets import Column, Targets, encode_targets
+from gnnak.datasets.own.targets import Column, Targets, as_text, encode_targets
 from gnnak.datasets.own.which import (
     default_names,
     find_columns,
     find_targets,
+    refuse_features,
     with_node_targets,
     with_points,
 )
@@ -35,6 +30,7 @@ from gnnak.datasets.record import DEFAULTS, Dataset, DatasetInfo, check_metric
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import format_stem
+from gnnak.graphs.readers.npz import MASKS
 from gnnak.graphs.readers.rows import (
     BadRow,
     FeatureUse,
@@ -73,7 +69,12 @@ def choose_split(
     if own.split == "scaffold" and rows.molecules is None:
         raise OptionError("split 'scaffold' needs molecules; use another split.")
     if own.folds is not None:
-        return None, _folds(own, rows, own.folds, classes, seed)
+        if len(rows) < own.folds:
+            told = f"folds is {own.folds}, but there are {len(rows)} graphs"
+            raise OptionError(f"{told}; lower folds.")
+        if own.split != "scaffold":
+            return None, splits.random_folds(len(rows), own.folds, seed, classes)
+        return None, splits.scaffold_folds(rows.molecules or (), own.folds, seed)
     if own.split is None and rows.split is not None:
         return rows.split, None
     if own.split is None and rows.folds is not None:
@@ -88,21 +89,90 @@ def choose_split(
     return splits.random_split(len(rows), seed, classes), None
 
 
-def _folds(
-    own: OwnData, rows: GraphRows, count: int, classes: Tensor | None, seed: int
+def targets_and_split(
+    own: OwnData, rows: GraphRows, given: Any, seed: int
+) -> tuple[Targets, Tensor]:
+    """Return the nodes' targets and split, [n] or [folds, n]; unused nodes have -1."""
+    columns, _ = find_columns(own, rows, None)
+    refuse_features(rows, columns)
+    split = _known_split(own, rows, given)
+    used = labelled(columns)
+    if split is not None:
+        used = (split.reshape(-1, used.numel()) >= 0).any(dim=0)
+        columns = [(name, hidden(values, used)) for name, values in columns]
+    targets = encode_targets(columns, own.task)
+    bad = [row for row in targets.bad if used[row.number - 1]]
+    if own.skip_bad:
+        used = used.clone()
+        used[[row.number - 1 for row in bad]] = False
+    else:
+        how = "correct them, or leave them out of the masks or with --skip-bad"
+        refuse_nodes(rows.source, bad, used.numel(), f"{how} (skip_bad=True)")
+    if split is None:
+        split = _random_split(own, rows, used, targets, seed)
+    return targets._replace(bad=tuple(bad)), torch.where(used, split, -1)
+
+
+def nodes_for_test(rows: GraphRows, fold: int | None) -> Tensor | None:
+    """Return the mask of test nodes, [n]; None if no node is for testing."""
+    split = rows.split
+    if split is not None and split.dim() == 2:
+        split = split[fold] if fold is not None and fold < len(split) else None
+    return split == 2 if split is not None and bool((split == 2).any()) else None
+
+
+def labelled(columns: Sequence[Column]) -> Tensor:
+    """Return a mask, [n], of the nodes with at least one known target."""
+    known = [[as_text(value) is not None for value in values] for _, values in columns]
+    return torch.tensor(known).any(dim=0)
+
+
+def hidden(values: Sequence[Any], used: Tensor) -> list[Any]:
+    """Replace the targets of all nodes outside the mask `used`, [n], by None."""
+    pairs = zip(values, used.tolist(), strict=True)
+    return [value if is_used else None for value, is_used in pairs]
+
+
+def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
+    """Return the split from the user or the file, or None to split at random."""
+    size = int(rows.store.node_ptr[-1])
+    if given is not None:
+        given = list(given) if isinstance(given, tuple) else given
+        return splits.check_split(given, size, "node")
+    if own.split == "random" or (own.split is None and own.folds is not None):
+        return None
+    if own.split_column is not None:
+        name = own.split_column
+        splits.check_column(name, list(rows.node_columns), rows.source)
+        texts = [str(value) for value in rows.node_columns[name]]
+        return splits.column_split(f"attribute {name}", texts)
+    if own.split is not None:
+        raise OptionError(
+            f"split {own.split!r} is for many graphs, but {rows.source} is one graph, "
+            "whose nodes are split; use --split random or masks in the file."
+        )
+    of_nodes = rows.split is not None and rows.split.size(-1) == size
+    return rows.split if of_nodes else None
+
+
+def _random_split(
+    own: OwnData, rows: GraphRows, used: Tensor, targets: Targets, seed: int
 ) -> Tensor:
-    told = None
-    if count < 3:
-        told = f"folds is {count}; give at least 3, for training, validation and test"
-    elif len(rows) < count:
-        told = f"folds is {count}, but there are {len(rows)} graphs; lower folds"
-    elif own.split not in (None, "random", "scaffold"):
-        told = f"folds cannot be combined with split {own.split!r}"
-    if told is not None:
-        raise OptionError(f"{told}.")
-    if own.split == "scaffold":
-        return splits.scaffold_folds(rows.molecules or (), count, seed)
-    return splits.random_folds(len(rows), count, seed, classes)
+    """Return a random split of the used nodes, [n], or one per fold, [folds, n]."""
+    node, count = used.nonzero().flatten(), int(used.sum())
+    if count < (own.folds or 3):
+        told = f"{rows.source} has {counted(count, 'node')} with a known target"
+        raise FileFormatError(f"{told}; give at least {own.folds or 3}.")
+    classes = targets.y[node] if targets.task == "classification" else None
+    if own.folds is None:
+        split = torch.full(used.shape, -1)
+        split[node] = splits.random_split(count, seed, classes)
+        return split
+    is_test = splits.random_folds(count, own.folds, seed, classes)
+    parts = torch.full((own.folds, used.numel()), -1)
+    # One fold is for test, the next for validation.
+    parts[:, node] = 2 * is_test + is_test.roll(-1, dims=0)
+    return parts
 
 
 MOST_TOLD = 100
@@ -122,21 +192,9 @@ class OwnDataset(NamedTuple):
 def load_own(
     own: OwnData, data: Any = None, y: Any = None, seed: int = 0, split: Any = None
 ) -> OwnDataset:
-    """Load the user's own data.
+    """Load the user's own files or, if `own.path` is None, `data` with targets `y`.
 
-    Args:
-        own: Files, columns, task, metric and split.
-        data: The graphs, if `own.path` is None, in any form that `as_rows` takes.
-        y: The targets of `data`, one row per graph. If None, the data have targets.
-        seed: Seed of random splits and folds.
-        split: The part of each graph, [g]: 0 train, 1 validation, 2 test. If None,
-            `own.split` decides.
-
-    Raises:
-        FileFormatError: If a file is missing or damaged, or has bad rows although
-            `own.skip_bad` is False.
-        GraphError: If graphs or targets are malformed.
-        OptionError: If a column does not exist, or an option does not fit the data.
+    `split` has the part of each graph, [g]; if it is None, `own.split` decides.
     """
     rows, targets, left_out, given = _read(own, data, y, split, seed)
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
@@ -181,7 +239,6 @@ def load_own(
 
 
 def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
-    """Return the names of the features, and the names of unused attributes."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
         atoms = tuple(name for name, *_ in ATOM_FEATURES)
@@ -189,7 +246,10 @@ def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
         use = FeatureUse(atoms, bonds, unused_graphs=tuple(rows.columns))
         if rows.columns:
             used.add(molecules.find_smiles(rows.source, own.smiles, list(rows.columns)))
-    return use.without(used)
+    if masks := [name for name in MASKS if name in use.unused_nodes]:
+        told = "%s: the masks %s are ignored; graphs are split, not their nodes."
+        logging.getLogger("gnnak").warning(told, rows.source, ", ".join(masks))
+    return use.without({*used, *masks})
 
 
 def data_name(path: str | None) -> str:
@@ -214,7 +274,6 @@ def _read(
 
 
 def _check_files(files: list[str]) -> None:
-    """Raise an error if the test file is also used for training or validation."""
     train, validation, *test = (Path(file).resolve() for file in files)
     if test and test[0] in (train, validation):
         name = "training" if test[0] == train else "validation"
@@ -229,7 +288,6 @@ def _check_files(files: list[str]) -> None:
 
 
 def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
-    """Return the graphs of the training, validation and test files, and the split."""
     if own.path is None or not own.validation:
         raise OptionError(
             "split 'files' needs files; give the training graphs as the data, "
@@ -278,11 +336,7 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read graphs and targets to score a network that was trained on data like `info`.
-
-    Also return "test" if only the test nodes of one graph are scored, else None. Of one
-    graph, `Targets.bad` lists all nodes that are not scored.
-    """
+    """Read labelled graphs; also return "test" if only test nodes are to be scored."""
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)
@@ -385,7 +439,6 @@ def _check_finite(rows: GraphRows) -> None:
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
-    """Describe the features of `featurizer` or, if it is None, of `store`."""
     if featurizer is not None:
         kind = molecules.FEATURIZERS[featurizer]
         return kind.nodes, kind.edges

@@ -50,8 +50,8 @@ class Featurizer(NamedTuple):
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on gnnak's own data sets also sets the embeddings of categories
-    that no training graph has. Training on the user's data always sets them."""
+    """Whether training on gnnak's own data sets gives the mean embedding to categories
+    that no training graph has. Training on the user's data always does so."""
 
 
 FEATURIZERS = {
@@ -71,7 +71,6 @@ FEATURIZERS = {
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the name of the featurizer that computes a data set's features."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.
@@ -125,7 +124,7 @@ MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
 
 
 def molecule_files(path: FilePath) -> list[Path]:
-    """Return tables and `.smi` files: `path` itself, or those in the folder `path`."""
+    """Return the file or the folder's files; [] unless all are tables or `.smi`."""
     where = Path(path)
     files = [where]
     if where.is_dir():
@@ -141,10 +140,7 @@ def molecule_chunks(
     featurizer: str = "ogb",
     skip: int = 0,
 ) -> Iterator[GraphRows]:
-    """Yield the molecules of a file, or of a folder's files, in chunks of `size` rows.
-
-    `GraphRows.bad` counts rows over all files, `position` from 0 in each chunk.
-    """
+    """Yield molecules in chunks of `size` rows; `bad` counts rows over all files."""
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)
     sizes = [file.stat().st_size for file in files]
@@ -196,7 +192,7 @@ def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], An
 
 @contextmanager
 def _open(path: Path) -> Iterator[OpenTable]:
-    """Context manager: open a table, or a `.smi` file as a table without names."""
+    """Context manager: open a table, or a `.smi` file as a table without header."""
     if format_suffix(path) != ".smi":
         with open_table(path) as table:
             yield table
@@ -219,7 +215,7 @@ def _as_molecules(
     smiles: str | None,
     featurizer: str,
 ) -> GraphRows:
-    """Convert some rows of a file to graphs; `GraphRows.bad` counts them from 1."""
+    """Convert rows of a file to graphs; `GraphRows.bad` numbers these rows from 1."""
     column = find_smiles(file, smiles, names) if names else None
     place = names.index(column) if column else 0
     texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]
@@ -256,7 +252,8 @@ def molecule_table(
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
     """Return the column with SMILES strings; raise `OptionError` if there is none."""
     if wanted is not None:
-        check_known("column", wanted, names, of=f" in {Path(path).name}")
+        more = "; name the column of SMILES strings with --smiles (smiles=...)"
+        check_known("column", wanted, names, more, of=f" in {Path(path).name}")
         return wanted
     lower = {column.lower(): column for column in reversed(names)}
     for name in SMILES_NAMES:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,11 +19,29 @@ from torch_geometric.data import Data, Dataset
 from gnnak.datasets.own.molecules import SMILES_NAMES
 from gnnak.errors import GnnakError, GraphError, OptionError, kind_of
 from gnnak.graphs import GraphBatch, GraphStore, from_networkx, from_pyg
-from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
+from gnnak.graphs.readers.npz import MASKS, split_of_masks
 from gnnak.graphs.readers.pyg import field_axes
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.store import is_one_way
 from gnnak.typing import check_known, check_no_list
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading graphs."""
+
+    smiles: str | None = None
+    """The column with SMILES strings; if None, one with a name such as `smiles`."""
+    node_attr: tuple[str, ...] = ()
+    """Attributes of nodes to use as features; if empty, `x`."""
+    edge_attr: tuple[str, ...] = ()
+    """Attributes of edges to use as features; if empty, `edge_attr`."""
+    limit: int | None = None
+    """Number of rows to read, from the first one on; if None, all rows."""
+    featurizer: str = "ogb"
+    """Name of the featurizer for SMILES strings."""
+    trained: bool = False
+    """Whether a trained model, and not the user, names the attributes."""
 
 
 def is_frame(data: object) -> bool:
@@ -54,7 +72,6 @@ def target_names(y: Any) -> tuple[str, ...]:
 
 
 def refuse_frame(frame: Any) -> None:
-    """Raise `GraphError` for a data frame that was given instead of graphs."""
     names = list(map(str, frame.columns))
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
@@ -120,20 +137,14 @@ Convert = Callable[[Sequence[Any]], GraphStore]
 
 
 def graphs_in_list(
-    items: Sequence[Any],
-    node_attr: Names = (),
-    edge_attr: Names = (),
-    trained: bool = False,
-    source: str = "the list of graphs",
+    items: Sequence[Any], reading: Reading, source: str = "the list of graphs"
 ) -> GraphRows:
-    """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows.
-
-    `trained` says that a trained model, not the user, named the attributes.
-    """
+    """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows."""
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
     first, unread = next(iter(good.values()), None), ""
-    check = partial(check_attributes, source=source, trained=trained)
+    node_attr, edge_attr = reading.node_attr, reading.edge_attr
+    check = partial(check_attributes, source=source, trained=reading.trained)
     if isinstance(first, nx.Graph):
         use = _networkx_features(list(good.values()), node_attr, edge_attr, check)
         # Without categories, strings are bad rows: training and prediction would number
@@ -172,7 +183,6 @@ def graphs_in_list(
 
 
 def node_masks(graph: Any) -> dict[str, Tensor]:
-    """Return the masks of training, validation and test nodes that a PyG graph has."""
     found = ((name, getattr(graph, name, None)) for name in MASKS)
     return {name: mask for name, mask in found if isinstance(mask, Tensor)}
 
@@ -238,7 +248,6 @@ def check_attributes(
     source: str,
     trained: bool = False,
 ) -> None:
-    """Raise an error if nodes or edges (`owner`) lack a `wanted` attribute."""
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
         if trained and name not in known:
@@ -255,7 +264,7 @@ def check_attributes(
 
 
 def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
-    """Return names of fields that may belong to nodes, and to edges."""
+    """Return two sets: names of fields that may belong to nodes, and to edges."""
     names: set[str] = set()
     nodes, edges = set(), set()
     for graph in graphs:
@@ -312,7 +321,7 @@ def _pyg_features(
 def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
-    """Convert graphs, keyed by row; return the store, its graphs' rows, bad rows."""
+    """Convert graphs, keyed by row; return a store, each graph's row, and bad rows."""
     with suppress(Exception):  # other libraries' objects raise many types
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
     parts: list[GraphStore] = []

@@ -76,7 +76,10 @@ class OwnData:
             told = f"split is {self.split!r}, but a {files[0]} file is given"
             raise OptionError(f"{told}; leave out one of both.")
         if self.folds is not None:
-            check_count("folds", self.folds, least=2)
+            check_count("folds", self.folds, least=3)
+            if self.split_column is not None:
+                told = f"folds cannot be combined with split {self.split!r}"
+                raise OptionError(f"{told}; leave out one of both.")
         if self.graphs is not None:
             check_count("graphs", self.graphs, least=1)
 
@@ -94,7 +97,6 @@ class OwnData:
 
 
 def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return one name, several names or None as a tuple of names."""
     if given is None or isinstance(given, str):
         return () if given is None else (given,)
     names = tuple(given) if isinstance(given, Iterable) else (given,)
@@ -104,7 +106,6 @@ def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def as_path(name: str, given: Any) -> str | None:
-    """Return a path as text; raise `OptionError` for a value that is not a path."""
     if given is None or isinstance(given, str | os.PathLike):
         return as_text(given)
     told = f"{name} is {kind_of(given)}; give the path of a table"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,13 @@ from gnnak.datasets.own.molecules import (
     molecule_table,
     molecules_in_list,
 )
-from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list, store_of
+from gnnak.datasets.own.objects import (
+    Reading,
+    are_smiles,
+    as_items,
+    graphs_in_list,
+    store_of,
+)
 from gnnak.errors import FileFormatError, GnnakError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.files import format_suffix, read_bytes, visible_files
@@ -29,42 +35,8 @@ from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.readers.table import TABLE_SUFFIXES, read_edge_lists
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Options for reading graphs."""
-
-    smiles: str | None = None
-    """The column with SMILES strings; if None, one with a name such as `smiles`."""
-    node_attr: tuple[str, ...] = ()
-    """Attributes of nodes to use as features; if empty, `x`."""
-    edge_attr: tuple[str, ...] = ()
-    """Attributes of edges to use as features; if empty, `edge_attr`."""
-    limit: int | None = None
-    """Number of rows to read, from the first one on; if None, all rows."""
-    featurizer: str = "ogb"
-    """Name of the featurizer for SMILES strings."""
-    trained: bool = False
-    """Whether a trained model, and not the user, names the attributes."""
-
-    @property
-    def attributes(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """The arguments `node_attr`, `edge_attr` and `trained` of `graphs_in_list`."""
-        return self.node_attr, self.edge_attr, self.trained
-
-
 def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
-    """Read graphs from a path or a Python object.
-
-    Args:
-        data: Path of a file or folder; or a list or pandas `Series` of SMILES strings,
-            of PyG `Data` or of networkx graphs; or a single one of them; or a PyG
-            `Batch`, `GraphBatch`, `GraphStore` or `GraphFile`.
-        reading: Options; if None, the default options.
-
-    Raises:
-        FileFormatError: If the file is missing, damaged or of unknown kind.
-        GraphError: If the object is of another kind.
-    """
+    """Read graphs from a path, SMILES strings, PyG or networkx graphs, or a store."""
     reading = reading or Reading()
     if isinstance(data, os.PathLike) or (isinstance(data, str) and is_path(data)):
         return _limited(read_path(Path(data), reading), reading.limit)
@@ -79,12 +51,11 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     elif are_smiles(items := as_items(data)):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
     else:
-        rows = graphs_in_list(items, *reading.attributes)
+        rows = graphs_in_list(items, reading)
     return _limited(rows, reading.limit)
 
 
 def read_path(path: Path, reading: Reading) -> GraphRows:
-    """Read the graphs of a file or folder; the suffix tells the format."""
     if not path.exists():
         raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if molecule_files(path):
@@ -117,12 +88,18 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
             told = f"{file} is not a graph file; files of a folder end in one of"
             raise FileFormatError(f"{told}: {known}; see docs/formats.md#folders.")
         items.extend(LISTS[suffix](file))
-    return graphs_in_list(items, *reading.attributes, str(path))
+    return graphs_in_list(items, reading, str(path))
 
 
 def _read_listed(path: Path, reading: Reading) -> GraphRows:
     items = LISTS[format_suffix(path)](path)
-    return graphs_in_list(items, *reading.attributes, str(path))
+    return graphs_in_list(items, reading, str(path))
+
+
+def _read_edge_lists(path: Path, reading: Reading) -> GraphRows:
+    graphs = read_edge_lists(path)
+    rows = graphs_in_list([*graphs.values()], reading, str(path))
+    return replace(rows, names=tuple(graphs))
 
 
 def _read_graph6(path: Path, _: Reading) -> GraphRows:
@@ -158,7 +135,8 @@ def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
     few = rows.subset((rows.position < limit).nonzero().flatten())
     bad = tuple(row for row in few.bad if row.number <= limit)
     columns = {name: values[:limit] for name, values in few.columns.items()}
-    return replace(few, num_rows=limit, bad=bad, columns=columns)
+    names = few.names[:limit]
+    return replace(few, num_rows=limit, bad=bad, columns=columns, names=names)
 
 
 def is_path(text: str) -> bool:
@@ -190,14 +168,13 @@ OTHERS = {
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", "give")),
 }
 """Maps suffixes of unsupported files to their kind, and advice for the message."""
+EDGE_LISTS = (".edges", ".edgelist", ".txt")
 LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".pt": read_pyg,
     ".pth": read_pyg,
     ".json": read_node_link,
     ".jsonl": read_node_link,
-    ".edges": read_edge_lists,
-    ".edgelist": read_edge_lists,
-    ".txt": read_edge_lists,
+    **dict.fromkeys(EDGE_LISTS, lambda path: [*read_edge_lists(path).values()]),
 }
 """Maps suffixes to functions that read a list of PyG or networkx graphs."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
@@ -205,6 +182,7 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
     ".g6": _read_graph6,
     ".graph6": _read_graph6,
     **dict.fromkeys(LISTS, _read_listed),
+    **dict.fromkeys(EDGE_LISTS, _read_edge_lists),
 }
 """Maps suffixes to functions that read a file without molecules."""
 

@@ -1,4 +1,4 @@
-"""Split own data into training, validation and test graphs, or into folds."""
+"""Split the user's data into training, validation and test graphs, or into folds."""
 
 from __future__ import annotations
 
@@ -58,11 +58,10 @@ def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
 
 
 def scaffold_split(smiles: Sequence[str]) -> Tensor:
-    """Split molecules 80 : 10 : 10 so that no scaffold is in two parts.
+    """Split molecules 80 : 10 : 10 by scaffold, as in MoleculeNet (Wu et al. 2018).
 
-    As in MoleculeNet (Wu et al. 2018), all molecules of a scaffold go to the first part
-    with room for them, beginning with the most frequent scaffold. A part that stays
-    empty gets a rare scaffold.
+    All molecules of a scaffold go to the first part with room for them, beginning with
+    the most frequent scaffold. A part that stays empty gets a rare scaffold.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
     room = [share * len(smiles) for share in SHARES]
@@ -94,7 +93,6 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 
 
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
-    """Convert words such as train, validation and test to the numbers 0, 1 and 2."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
     if None in parts:
         text = texts[parts.index(None)][:40]

@@ -36,11 +36,7 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
-    """Derive the task from columns of targets, where None is an unknown value.
-
-    Whole numbers 0, 1, ... are classes if there are only 0 and 1, or if each number
-    occurs at least twice on average.
-    """
+    """Derive the task from columns of targets, where None is an unknown value."""
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
     numbers = [{as_number(text) for text in column} for column in values]
@@ -92,7 +88,6 @@ def check_words(
 def _check_spelling(
     name: str, column: Sequence[str | None], numbers: Sequence[int]
 ) -> None:
-    """Raise `GraphError` if most words are dates, or numbers with units or commas."""
     distinct = {text for text in column if text is not None}
     dates = {text for text in distinct if DATE.fullmatch(text)}
     wrong = dates | {text for text in distinct if MISSPELT.fullmatch(text)}
@@ -111,7 +106,8 @@ def are_like_classes(values: Tensor) -> bool:
     known = values[~values.isnan()]
     distinct = set(known.unique().tolist())
     repeated = 2 <= len(distinct) < known.numel()
-    return repeated and distinct <= {float(n) for n in range(MOST_CLASSES + 1)}
+    known_as_classes = set(range(MOST_CLASSES + 1)), {-1, 0, 1}
+    return repeated and any(distinct <= numbers for numbers in known_as_classes)
 
 
 def as_text(value: Any) -> str | None:
@@ -131,7 +127,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return class names: 1.0 as 1; `TRUE` as `true` if rows have both spellings."""
+    """Normalise class names: 1.0 to 1, `TRUE` to `true` if both spellings occur."""
     names = [None if text is None else _without_point(text) for text in column]
     known = {name for name in names if name is not None}
     lower = {name.lower() for name in known}
@@ -150,7 +146,7 @@ def _without_point(text: str) -> str:
 
 
 LIMIT = 3.0e38
-"""Bound on the size of targets, slightly below the largest float32."""
+"""Bound on the absolute value of targets, slightly below the largest float32."""
 
 
 class Targets(NamedTuple):
@@ -185,12 +181,7 @@ def encode_targets(
     numbers: Sequence[int] | None = None,
     classes: Sequence[str] = (),
 ) -> Targets:
-    """Convert columns of texts or numbers to targets; if `task` is None, derive it.
-
-    A row is bad if all its targets are unknown (empty, `nan`, ...), if a target is not
-    a number but the task needs numbers, or if `classes` is not empty and lacks its
-    class. `numbers` are row numbers for error messages; None means 1, 2, ...
-    """
+    """Convert columns to targets; `numbers` are the rows' numbers in error messages."""
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
     names = tuple(name for name, _ in columns)
@@ -215,7 +206,6 @@ def encode_targets(
 
 
 def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `OptionError` if some columns have text and others have numbers."""
     columns = dict(zip(names, texts, strict=True))
     others = [name for name in names if not _words(columns[name])]
     for name in names:
@@ -238,7 +228,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Encode classes by position in `classes` or, if empty, in all classes, sorted."""
+    """Encode a class as its position in `classes`, by default in the sorted classes."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]
@@ -307,7 +297,6 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
-    """Raise `GraphError` for a constant target if more than two values are known."""
     if len(values) > 2:
         told = f"{name} is {values[0]} in all {len(values)} rows"
         raise GraphError(f"{told}, so there is nothing to learn; name another target.")

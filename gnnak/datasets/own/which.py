@@ -1,9 +1,10 @@
-"""Find the targets of own data: columns of a table, graph attributes or lists."""
+"""Find the targets of the user's data: table columns, graph attributes or lists."""
 
 from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -54,7 +55,7 @@ Columns = Mapping[str, Sequence[str]]
 def with_points(
     columns: Columns, source: str, targets: Sequence[str], task: str | None
 ) -> Columns:
-    """Replace decimal commas by points in the target columns, by default in all."""
+    """Replace decimal commas by points in the columns `targets`, by default in all."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -65,8 +66,8 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    Words, and classes in several notations, are returned unchanged. Other columns raise
-    `GraphError` if they have separators of thousands, or both commas and points.
+    Columns of words are unchanged, and so are classes in mixed notations. Others raise
+    `GraphError` if they have thousands separators, or both decimal commas and points.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -115,14 +116,24 @@ def _warn_of_thousands(
 
 
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
-    """Return the targets of all rows whose graphs could be read."""
     columns, numbers = find_columns(own, rows, y)
     refuse_features(rows, columns)
+    if own.task in ("regression", "multilabel") and not own.skip_bad:
+        _refuse_words(columns, own.task)
     return encode_targets(columns, own.task, numbers)
 
 
+def _refuse_words(columns: Sequence[Column], task: str) -> None:
+    for name, values in columns:
+        known = [text for text in map(as_text, values) if text is not None]
+        if known and all(as_number(text) is None for text in known):
+            told = f"{name} has text such as {known[0][:40]!r} and no numbers, which"
+            raise GraphError(
+                f"{told} {task} needs; name another target, or another task."
+            )
+
+
 def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
-    """Raise `OptionError` if a target has the name and the values of a node feature."""
     sizes = rows.store.num_nodes.tolist()
     for name, values in columns:
         if name not in rows.features.nodes or name not in rows.node_columns:
@@ -139,11 +150,7 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
 def find_columns(
     own: OwnData, rows: GraphRows, y: Any
 ) -> tuple[list[Column], list[int] | None]:
-    """Return target columns of readable graphs, and `numbers` for `encode_targets`.
-
-    They come from the first source that has targets: `y`, the table `own.labels`,
-    columns or graph attributes, node attributes, the graphs' field `y`.
-    """
+    """Return target columns of readable graphs, and `numbers` for `encode_targets`."""
     numbers = (rows.position + 1).tolist()
     if y is not None:
         return _columns_of(y, rows, own.targets), numbers
@@ -164,7 +171,6 @@ def find_columns(
 
 
 def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
-    """Return the targets in the field `y` of the graphs, as columns."""
     use = rows.features
     for name in own.targets:
         if name in (*use.nodes, *use.unused_nodes, *use.unused_graphs):
@@ -185,7 +191,6 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
-    """Raise `OptionError` if a target is not a column, or is the SMILES column."""
     none = set(names).isdisjoint(rows.columns)
     known = [*rows.columns, *(rows.node_columns if none else ())]
     for name in names:
@@ -200,7 +205,7 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Remove `y` if other targets are given; set `node_targets` if nodes have them."""
+    """Drop `y` if other targets are given; set `node_targets` if they are of nodes."""
     store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
         store = replace(store, y=None, node_targets=False)
@@ -211,13 +216,13 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 
 
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
-    """Read the targets of all readable graphs from the table `own.labels`."""
     assert own.labels is not None
     columns, decimal_commas = read_table(own.labels)
     if decimal_commas:
         columns = with_points(columns, own.labels, own.targets, own.task)
     length = len(next(iter(columns.values())))
-    if length != rows.num_rows:
+    order = _order_by_name(columns, rows.names, own.labels)
+    if not order and length != rows.num_rows:
         graphs = counted(rows.num_rows, "graph")
         raise GraphError(
             f"{own.labels} has {counted(length, 'row')}, but {rows.source} has "
@@ -225,13 +230,34 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
         )
     names = own.targets or tuple(columns)
     if not own.targets and len(names) > 1:
-        known = (n for n in names if n.lower() not in ("id", "index", "graph"))
+        known = (name for name in names if name.lower() not in KEYS)
         names = tuple(name for name in known if _is_numeric(columns[name]))
     for name in names:
         check_no_list("target", name, columns)
         check_column(name, list(columns), own.labels)
-    places = rows.position.tolist()
+    places = [order[row] if order else row for row in rows.position.tolist()]
     return [(name, [columns[name][row] for row in places]) for name in names]
+
+
+KEYS = ("id", "index", "graph", "name")
+"""Headers, in lower case, of columns of a table of labels that name the graphs."""
+
+
+def _order_by_name(
+    columns: Columns, names: Sequence[str], labels: str
+) -> list[int] | None:
+    """Return the row of each graph in a table that names graphs; else None."""
+    for key, cells in columns.items():
+        row = {str(cell): number for number, cell in enumerate(cells)}
+        if key.lower() not in KEYS or row.keys().isdisjoint(names):
+            continue
+        counts = Counter(map(str, cells))
+        for name in names:
+            if counts[name] != 1:
+                told = f"{labels} has {counted(counts[name], 'row')} for the graph"
+                raise GraphError(f"{told} {name!r} in the column {key}; give one.")
+        return [row[name] for name in names]
+    return None
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
@@ -276,7 +302,6 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
 
 
 def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
-    """Raise `GraphError` if `y` has one row for every node or edge of the graphs."""
     nodes, edges = rows.store.num_nodes, rows.store.num_edges
     fits = {
         owner: None
@@ -298,10 +323,7 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the columns `wanted` of a table, or all columns if `wanted` is empty.
-
-    Entirely new names rename all columns; likely misspellings raise an error.
-    """
+    """Return the columns `wanted`, or all; entirely new names rename all columns."""
     width = table.shape[1]
     known = known or default_names(width)
     if not set(wanted) <= set(known):
@@ -320,5 +342,4 @@ def _named(
 
 
 def default_names(count: int) -> tuple[str, ...]:
-    """Return default names of targets: `y` for one target, else `y0`, `y1`, ..."""
     return ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))

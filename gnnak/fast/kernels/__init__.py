@@ -30,6 +30,11 @@ def kernels_of_backward(values: Tensor) -> ModuleType:
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 
+def runs_kernels(tensor: Tensor) -> bool:
+    """Return whether Triton or its interpreter can run kernels of any dtype."""
+    return has_triton() and (tensor.is_cuda or interprets_triton())
+
+
 def has_fast_kernels(values: Tensor) -> bool:
     """Return whether Triton or its interpreter can run the kernels on `values`."""
     if torch.compiler.is_compiling() or not has_triton():

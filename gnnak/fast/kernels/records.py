@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from gnnak.subgraphs.groups import Groups
@@ -36,19 +35,6 @@ class Lifted(NamedTuple):
     """[m]: the node of each node copy."""
     rows: Tensor
     """[m]: for each node copy, its row of `table`."""
-
-    @classmethod
-    def of(
-        cls,
-        x: Tensor,
-        table: Tensor,
-        node: Tensor,
-        rows: Tensor,
-        dtype: torch.dtype | None,
-    ) -> "Lifted":
-        """Build a `Lifted` of `dtype`, or of the wider dtype of `x` and `table`."""
-        dtype = dtype or torch.promote_types(x.dtype, table.dtype)
-        return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
     def stored(self) -> Tensor:
         hops = self.table.index_select(0, self.rows)
@@ -85,7 +71,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """Groups of m rows, which `gated_sums` multiplies by gates and adds up."""
+    """Groups of m rows; `gated_sums` multiplies rows by gates, and sums each group."""
 
     groups: Groups
     key: Tensor
@@ -100,7 +86,7 @@ class HopLinears(NamedTuple):
     """Weights, or gradients of weights, of the Linears that compute hop tables."""
 
     weights: list[Tensor]
-    """[c, h] each. A first Linear without bias computes embeddings to add to states."""
+    """[c, h] each. If the first Linear has no bias, its output is added to states."""
     biases: list[Tensor]
     """[c] each: the biases of the Linears that compute tables of gates."""
 

@@ -41,7 +41,7 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
 WIDEST = 64
-"""Largest width of hop embeddings that the kernel supports."""
+"""Largest width of hop embeddings that the `hop_tables` kernels support."""
 
 
 _gates: ContextVar[dict[GNNAK, dict[str, Tensor]] | None]
@@ -93,7 +93,7 @@ def _compute(
 def hop_weights(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor, HopLinears] | None:
-    """Return hop embeddings, [t, h], and their Linears; None if no kernel can run."""
+    """Return hop embeddings, [t, h], and Linears for them, or None without a kernel."""
     table = layer.hop_table
     if table is None or has_hooks(table):
         return None
@@ -190,9 +190,9 @@ def lifted_gine_sum(
     edges: Edges,
     linears: HopLinears | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return `plain.messages` of the states that `plain.lift` computes, [m, w].
+    """Compute states by `plain.lift`; return their `plain.messages`, [m, w], and gates.
 
-    If given, `linears` map `table` to the embeddings to add and to the returned gates.
+    If given, `linears` map `table` to embeddings, which are added to states, and gates.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
@@ -262,7 +262,9 @@ def _states(
 ) -> Tensor | Lifted:
     node, rows, _, add, dtype = copies
     if table is not None and add:
-        return Lifted.of(x, table, node, rows, dtype)
+        dtype = dtype or torch.promote_types(x.dtype, table.dtype)
+        x, table = (each.to(dtype).contiguous() for each in (x, table))
+        return Lifted(x, table, node, rows)
     return kernels.lift(x, table, node, rows, add, dtype)
 
 
@@ -368,7 +370,7 @@ def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def _embeddings(layer: GNNAK) -> Tensor | None:
-    """Return the hop embeddings for node states, [t, h]; None without hops."""
+    """Return embeddings to add or append to states, [t, h], or None without a table."""
     if layer.hop_linear is not None:
         added, gates = _compute(layer, layer.hop_linear)
         remember_gates(layer, gates)

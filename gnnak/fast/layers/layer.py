@@ -23,6 +23,7 @@ from gnnak.fast.layers.convs import fits_gcn, is_changed, run_gcn
 from gnnak.fast.layers.general import (
     POOL_BY,
     can_fuse_pools,
+    gate_tables,
     hop_rows,
     is_small,
     pooled_encodings,
@@ -93,10 +94,7 @@ def run_gine(
 
 
 class _GineLinear(torch.autograd.Function):
-    """Autograd function: GINE's sums of messages, then the first Linear of its MLP.
-
-    Also returns `c` for later layers, whose gradient the backward kernel then adds.
-    """
+    """Autograd function: GINE's sums of messages, then a Linear; also returns `c`."""
 
     @staticmethod
     def forward(
@@ -245,14 +243,6 @@ CONVS: dict[type[nn.Module], FusedConv] = {
 not fused; `GCN` computes the same as `GCNConv`."""
 
 
-def can_fuse_stack(
-    gnn: nn.Module, e: Tensor | None, subgraphs: RootedSubgraphs
-) -> bool:
-    return is_fused_stack(gnn) and all(
-        CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
-    )
-
-
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
     if type(gnn) is not Stack:
         return False
@@ -260,38 +250,6 @@ def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
     return known and all(
         type(norm) is BatchNorm and is_fusable(norm) for norm in gnn.norms
     )
-
-
-def run_stack(
-    stack: Stack,
-    c: Rows,
-    e: Tensor | None,
-    subgraphs: RootedSubgraphs,
-    matrix: Tensor,
-    offset: Tensor | None,
-    norm_follows: bool,
-    bias_column: bool,
-) -> tuple[Rows, Tensor]:
-    """Run a base GNN and a Linear; also return the roots' states before the Linear."""
-    *before, (conv, norm) = _parts(stack)
-    e = distinct_rows(e)
-    edges = edges_of(subgraphs, e)
-    c = _run_convs(before, c, e, edges, 0.0)
-    h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
-    return norm_add_linear(
-        norm, h, c, matrix, offset, subgraphs, norm_follows, bias_column
-    )
-
-
-def run_stack_with_dropout(
-    stack: Stack, c: Rows, e: Tensor | None, subgraphs: RootedSubgraphs
-) -> Tensor:
-    """Run a base GNN with dropout after each ReLU; return its output states, [m, w]."""
-    _, dropout = stack.after
-    assert isinstance(dropout, nn.Dropout)
-    p = dropout.p if dropout.training else 0.0
-    e = distinct_rows(e)
-    return _run_convs(_parts(stack), c, e, edges_of(subgraphs, e), p).values
 
 
 def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:
@@ -351,8 +309,9 @@ def can_fuse(
     if any(map(has_hooks, islice(layer.modules(), 1, None))):
         return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
-    several = subgraphs.num_copies > 1
-    return known and several and can_fuse_stack(layer.gnn, e, subgraphs)
+    if not known or subgraphs.num_copies < 2 or not is_fused_stack(layer.gnn):
+        return False
+    return all(CONVS[type(conv)].fits(conv, e, subgraphs) for conv in layer.gnn.convs)
 
 
 def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
@@ -381,8 +340,10 @@ def fused_encodings(
         if name in layer.transforms
     }
     c = lift(x, table, rows, subgraphs, dtype=autocast_dtype(x))
+    e = distinct_rows(e)
+    edges = edges_of(subgraphs, e)
     encode = _with_dropout if _drops(layer) else _without_dropout
-    sums = encode(layer, c, e, transforms, rows, subgraphs)
+    sums = encode(layer, c, e, edges, transforms, rows, subgraphs)
     return reduced(layer, sums, subgraphs, context_reduce)
 
 
@@ -395,6 +356,7 @@ def _without_dropout(
     layer: GNNAK,
     c: Rows,
     e: Tensor | None,
+    edges: Edges,
     transforms: dict[Encoding, list[Block]],
     rows: Tensor,
     subgraphs: RootedSubgraphs,
@@ -408,10 +370,12 @@ def _without_dropout(
         # computed. Without a centroid encoding, W b is the only use of the bias b, and
         # the gradient of b must not be None.
         offset = offset.detach()
-    stack, matrix = cast(Stack, layer.gnn), products.matrix
-    bias_column = products.centroid is not None
-    z, roots = run_stack(
-        stack, c, e, subgraphs, matrix, offset, norm_follows, bias_column
+    *before, (conv, norm) = _parts(cast(Stack, layer.gnn))
+    c = _run_convs(before, c, e, edges, 0.0)
+    h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
+    matrix, bias_column = products.matrix, products.centroid is not None
+    z, roots = norm_add_linear(
+        norm, h, c, matrix, offset, subgraphs, norm_follows, bias_column
     )
     encodings = _pooled_sums(z, transforms, products.gates, rows, subgraphs)
     if "centroid" in layer.encodings and products.centroid is not None:
@@ -426,17 +390,17 @@ def _with_dropout(
     layer: GNNAK,
     c: Rows,
     e: Tensor | None,
+    edges: Edges,
     transforms: dict[Encoding, list[Block]],
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
     """Compute the centroid encoding and pooled sums, with a dropout mask per MLP."""
-    states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
-    emb = layer.project(states)
-    gates: dict[str, Tensor] = {}
-    if layer.hop_table is not None:
-        table = layer.hop_table.weight
-        gates = {name: gate(table) for name, gate in layer.gates.items()}
+    stack = cast(Stack, layer.gnn)
+    dropout = cast(nn.Dropout, stack.after[1])
+    p = dropout.p if dropout.training else 0.0
+    emb = layer.project(_run_convs(_parts(stack), c, e, edges, p).values)
+    gates = gate_tables(layer)
     encodings: dict[Encoding, Tensor] = {}
     for name, blocks in transforms.items():
         z = Rows(linear(layer.dropout(emb), blocks[0].linear.weight))
@@ -454,7 +418,7 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Sum `z` over each subgraph, [s, c], and over each node's copies, [n, c]."""
+    """Finish the MLPs of `z`, gate, and sum by subgraph, [s, c], or by node, [n, c]."""
     tables = [gates.get(name) for name in transforms]
     pools = [
         Pool(

@@ -124,7 +124,7 @@ def norm_relu_linears(
     norm_follows: bool,
     recompute: bool = False,
 ) -> list[Rows]:
-    """Apply a norm, ReLU and Linear to each of several equal column blocks of `h`."""
+    """Split the columns of `h` evenly; apply a norm, ReLU and Linear to each part."""
     weights = [
         part
         for norm, linear in zip(norms, linears, strict=True)
@@ -203,13 +203,13 @@ class _NormLinears(torch.autograd.Function):
         kernels, real, count = kernels_for(h), norms[0].real_rows(), len(norms)
         matrices, offsets = weights[2::4], weights[3::4]
         h_moments = [None] * count if moments is None else moments.chunk(count)
-        parts = zip(h.chunk(count, dim=1), norms, h_moments, strict=True)
+        h_parts = h.chunk(count, dim=1)
+        parts = zip(h_parts, norms, h_moments, strict=True)
         ctx.constants = [kernels.norm_constants(h, n, real, m) for h, n, m in parts]
         ctx.save_for_backward(*matrices, *offsets, *to_save(h, recompute))
         ctx.norm_follows = norm_follows
         ctx.recompute = recompute_function(recompute)
         ctx.overwrite = can_overwrite(recompute)
-        h_parts = h.chunk(count, dim=1)
         results = [
             kernels.norm_linear(part, k, matrix, offset, real)
             for part, k, matrix, offset in zip(
@@ -323,10 +323,7 @@ def norm_add_linear(
 def gate_pools(
     z: Rows, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
-    """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
-
-    `z` has c columns, and `gates` has a table, [t, c], or None, for each encoding.
-    """
+    """Compute pooled encodings: norm, ReLU, product with a gate, and segment sum."""
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
     moments = [None] * count if z.moments is None else z.moments.chunk(count)

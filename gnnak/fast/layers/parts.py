@@ -125,7 +125,7 @@ class Recompute(NamedTuple):
     """How to recompute a tensor in the backward pass, instead of saving it."""
 
     function: TensorFunction
-    """Maps `saved` to the tensor. Keeps no reference to it, so that it is freed."""
+    """Maps `saved` to the tensor; does not refer to the tensor, so it can be freed."""
     saved: tuple[Tensor | None, ...]
     owned: bool = False
     """Whether the caller may overwrite the tensor, since nothing reads it later."""
@@ -145,9 +145,9 @@ class Rows(NamedTuple):
 
 
 class CachedRecompute:
-    """Recomputes a tensor at its first use in a backward pass, for all uses.
+    """Recomputes a tensor at its first use in a backward pass, and caches the tensor.
 
-    If `caches` is True, a backward pass must follow, whose last use calls `release`.
+    Set `caches` only if a backward pass follows, and call `release` at the last use.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -189,7 +189,7 @@ def can_overwrite(recompute: Recompute | None) -> bool:
 
 
 def with_unit_stride(rows: Tensor) -> Tensor:
-    """Return `rows`, copied if `stride(1)` is not 1, as kernels require."""
+    """Return `rows`; if `stride(1)` is not 1, return a copy, since kernels need 1."""
     return rows if rows.stride(1) == 1 else rows.contiguous()
 
 

@@ -1,6 +1,5 @@
 """Fused blocks of PPGN (provably powerful graph network); p counts node pairs."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,9 +7,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
-from gnnak.fast.kernels import kernels_for, kernels_of_backward, plain
+from gnnak.fast.kernels import kernels_for
 from gnnak.fast.layers.parts import Serves, has_hooks, implements
-from gnnak.nn.base.ppgn import PPGN, NodePairs, PPGNBlock, find_pairs, multiply_pairs
+from gnnak.nn.base.ppgn import (
+    PPGN,
+    NodePairs,
+    PPGNBlock,
+    find_pairs,
+    multiply_pairs,
+    pool_pairs,
+)
 from gnnak.nn.copies import lift_edges
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -43,11 +49,6 @@ def fused_pool_block(
         times = torch.stack([torch.ones_like(pairs.size), pairs.size - 1], dim=1)
         out = centred_linear(states, matrix) + times[..., None].to(bias.dtype) * bias
         return out.flatten(1)
-
-
-@implements("pool_pairs")
-def fused_pool(serves: Serves, x: Tensor, pairs: NodePairs) -> Tensor:
-    return _Pool.apply(x, pairs) if serves(x) else NotImplemented
 
 
 KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
@@ -100,11 +101,11 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`; `weights`: of `_mlps`, then of `mix`."""
+    """Autograd function of `fused_block`; `weights` are for `_mlps`, then for `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-        inner, left, right = _mlps(_linear_relu, x, *weights[:6])
+        inner, left, right = _mlps(x, *weights[:6])
         product = kernels_for(x).pair_product(left, right, pairs)
         (of_x, of_product), bias = weights[6].chunk(2, dim=1), weights[7]
         out = torch.addmm(bias, x, of_x.t()).addmm_(product, of_product.t())
@@ -139,7 +140,7 @@ class _PooledBlock(torch.autograd.Function):
     def forward(
         ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor
     ) -> tuple[Tensor, Tensor]:
-        inner, left, right = _mlps(_linear_relu, x, *weights)
+        inner, left, right = _mlps(x, *weights)
         ctx.pairs = pairs
         ctx.save_for_backward(x, *weights, inner, left, right)
         kernels = kernels_for(x)
@@ -163,22 +164,22 @@ class _PooledBlock(torch.autograd.Function):
             return None, grad_x, *found
 
 
-def _mlps(
-    linear_relu: Callable[..., Tensor], x: Tensor, *weights: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _mlps(x: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Run the left MLP and the right MLP of a block; both end with a ReLU.
 
     Returns the outputs of both first ReLUs, [p, 2w], and of each MLP, [p, w]. `weights`
     are those of the stacked first Linears, then of the last Linears, left and right.
     """
-    inner = linear_relu(x, *weights[:2])
+    inner = _linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
-    left = linear_relu(for_left, *weights[2:4])
-    return inner, left, linear_relu(for_right, *weights[4:6])
+    left = _linear_relu(for_left, *weights[2:4])
+    return inner, left, _linear_relu(for_right, *weights[4:6])
 
 
 def _linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
     """Return ReLU(x matrix^T + bias), [p, c']; on a GPU, in a single cuBLAS call."""
+    if torch.is_grad_enabled():  # The fused function is not differentiable.
+        return relu(linear(x, matrix, bias))
     return torch._addmm_activation(bias, x, matrix.t())
 
 
@@ -206,12 +207,8 @@ def _mlp_gradients(
     return [back.t() @ x, back.sum(dim=0), *found]
 
 
-def _plain_linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-    return relu(linear(x, matrix, bias))
-
-
 def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-    _, left, right = _mlps(_plain_linear_relu, x, *weights[:6])
+    _, left, right = _mlps(x, *weights[:6])
     product = multiply_pairs(left, right, pairs)
     return linear(torch.cat([x, product], dim=1), *weights[6:])
 
@@ -219,21 +216,9 @@ def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
 def _plain_pooled(
     pairs: NodePairs, x: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    _, left, right = _mlps(_plain_linear_relu, x, *weights)
+    _, left, right = _mlps(x, *weights)
     product = multiply_pairs(left, right, pairs)
-    return plain.pool_pairs(x, pairs), plain.pool_pairs(product, pairs)
-
-
-class _Pool(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, pairs: NodePairs) -> Tensor:
-        ctx.pairs = pairs
-        return kernels_for(x).pool_pairs(x, pairs)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        kernels = kernels_of_backward(grad)
-        return kernels.pool_pairs_backward(grad, ctx.pairs), None
+    return pool_pairs(x, pairs), pool_pairs(product, pairs)
 
 
 def can_share_pairs(layer: GNNAK) -> bool:

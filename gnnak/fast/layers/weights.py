@@ -83,7 +83,7 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """[t, c]: the gates of each encoding that has gates, except gates in `centroid`."""
+    """[t, c]: the gates of each encoding that has gates, unless in `centroid`."""
     centroid: Tensor | None
     """[c, w + 4]: maps the roots' states, with `BIAS_COLUMN` appended, to the centroid
     encoding: [P, b, b, b, b], times the gate if any. None if `project` is the
@@ -93,7 +93,7 @@ class WeightProducts(NamedTuple):
 def weight_products(layer: GNNAK) -> WeightProducts:
     """Return the weight-only terms of one layer.
 
-    Without checkpointing, a `call_of` block computes and caches those of all layers.
+    Without checkpointing, a `call_of` block computes layers of equal shapes together.
     """
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)

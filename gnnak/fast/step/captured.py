@@ -73,11 +73,11 @@ def make_captured_model(
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    Smaller shapes share the buffers of the largest shape. An item that does not fit
-    sets a new largest shape, and all buffers and CUDA graphs are freed. A freed shape
-    never becomes the largest again, or two shapes could replace each other for ever.
-    Data that change between steps must be in tensors of the item, or at fixed
-    addresses. `release` frees tensors that a step leaves in the CUDA graphs' memory.
+    Smaller shapes share the buffers of the largest shape. A batch that does not fit
+    into these buffers sets a new largest shape, and all buffers and CUDA graphs are
+    freed. A freed shape never becomes the largest again, or two shapes could replace
+    each other for ever. Data that change between steps must be in the batch (`Item`),
+    or at fixed addresses. `release` frees what a step leaves in CUDA graphs' memory.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class CapturedModel(CapturedStep):
     """Captures a model's forward pass, backward pass and update per batch shape.
 
     Run the backward pass before the next call, which overwrites activations. `last` has
-    the passes that the last call replayed, or None.
+    the passes that the last call replayed; None if that call was not a replay.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class _Passes:
     """The captured forward and backward pass for batches of one shape.
 
     Attributes:
-        anchor: Input of `_Replayed`, which makes replayed outputs require gradients.
+        anchor: Input of `_Replayed` that requires a gradient, so the outputs do, too.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
         differentiable: The tensors in `outputs` that require a gradient.

@@ -33,7 +33,7 @@ _capturing = RLock()
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    No graph reads what another graph, or an earlier replay, wrote to the pool.
+    A graph reads from the pool only what graphs of the same training step have written.
     `peak_bytes` is the growth of memory in the last warm-up before the first capture.
     """
 
@@ -162,10 +162,7 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Context manager: yield a list of synchronising lines ("uplift.py, line 12").
-
-    Prefetching is paused, since PyTorch reports synchronisations of all threads.
-    """
+    """Context manager: yield a list of synchronising lines ("uplift.py, line 12")."""
     lines: list[str] = []
     other_warnings: list[tuple[Any, ...]] = []
 
@@ -176,6 +173,7 @@ def synchronisations_recorded() -> Iterator[list[str]]:
             other_warnings.append((message, category, filename, line))
 
     before = torch.cuda.get_sync_debug_mode()
+    # PyTorch reports synchronisations of all threads, so prefetching is paused.
     with prefetching_paused(), warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = show  # type: ignore[assignment]

@@ -27,10 +27,7 @@ def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) ->
 
 
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
-    """Take a step of a fused Adam, with the weights divided among several CUDA streams.
-
-    Fused Adam updates few tensors per kernel, so kernels run in parallel.
-    """
+    """Take a step of a fused Adam, divided among several parallel CUDA streams."""
     groups, here = optimizer.param_groups, torch.cuda.current_stream(device)
     # Use the same streams each time: new streams could not reuse the memory that
     # PyTorch caches for old ones.
@@ -55,8 +52,8 @@ VARYING = ("params", "lr", "capturable", "fused")
 """Options of a parameter group that may change between replays of an update."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 """Optimisers whose captured steps are fused, unless the user has set `foreach` or
-`fused`. Otherwise, Adam would need two kernels per weight, and SGD would read the
-learning rate on the CPU."""
+`fused`. Steps that are not fused need two kernels per weight in Adam, and read the
+learning rate on the CPU in SGD."""
 
 
 class CapturedUpdate:
@@ -179,7 +176,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set optimiser options for a capture, and rates if given."""
+        """Context manager: set `capturable` and `fused`, and rates if given."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

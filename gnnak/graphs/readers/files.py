@@ -143,7 +143,7 @@ def write_bytes(path: FilePath, content: bytes) -> None:
 SMALLEST_BUDGET = 2**30
 """The arrays of a small file may take this many bytes of memory."""
 LARGEST_RATIO = 300
-"""Most bytes of memory per byte of a large file; real data sets need up to 100."""
+"""Limit on bytes of memory per byte of a large file; real data sets need up to 100."""
 BYTES_PER_NUMBER = 8
 BYTES_PER_NAME = 64
 """Memory of a short Python string, in bytes."""
@@ -154,7 +154,6 @@ HEADERS = {
 
 
 def memory_budget(file_size: int) -> int:
-    """Return how many bytes of memory the arrays of a file of this size may take."""
     return max(SMALLEST_BUDGET, LARGEST_RATIO * file_size)
 
 

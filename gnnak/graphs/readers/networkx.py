@@ -250,13 +250,17 @@ def _graph(number: int, item: Any) -> Row:
     if isinstance(listed, list) and not all(isinstance(e, dict) for e in listed):
         reason = 'its edges are not objects such as {"source": 0, "target": 1}'
         return BadRow(number, f"{reason}; see docs/formats.md#json")
+    bare, options = {**item, edges: []}, {"directed": False, "multigraph": False}
     try:
-        return nx.node_link_graph(
-            {edges: [], **item}, directed=False, multigraph=False, edges=edges
-        )
+        known = nx.node_link_graph(bare, edges=edges, **options)
+        graph = nx.node_link_graph({**bare, **item}, edges=edges, **options)
     except Exception as error:  # networkx raises many types for malformed objects
         reason = f"it is not a node-link graph ({_reason(error)})"
         return BadRow(number, f"{reason}; see docs/formats.md#json")
+    if len(known) not in (0, len(graph)):
+        node = next(node for node in graph if node not in known)
+        return BadRow(number, f"an edge joins node {node!r}, which nodes does not list")
+    return graph
 
 
 def _reason(error: BaseException) -> str:

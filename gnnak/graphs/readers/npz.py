@@ -16,8 +16,6 @@ from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs.readers import files
-from gnnak.graphs.readers.one_graph import KEYS as ONE_GRAPH_KEYS
-from gnnak.graphs.readers.one_graph import in_usual_layout
 from gnnak.graphs.store import (
     GraphStore,
     two_way_edges,
@@ -101,7 +99,6 @@ class GraphFile:
 
 
 def splits_nodes(store: GraphStore, split: Tensor) -> bool:
-    """Return whether `split` splits the nodes of a single graph: [n] or [splits, n]."""
     whole = len(store) == 1 and store.node_targets and isinstance(split, Tensor)
     return whole and split.dim() in (1, 2) and split.size(-1) == int(store.node_ptr[-1])
 
@@ -113,6 +110,103 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
     if wrong.numel():
         codes = f"only {low} to {high} are valid codes"
         raise GraphError(f"{name} holds {int(wrong[0])}; {codes}.")
+
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""Names of the masks of training, validation and test nodes, as in PyG."""
+SPARSE_X = ("x_indptr", "x_indices", "x_shape", "x_values")
+"""Keys of a sparse feature matrix in the CSR form of SciPy; `x_values` is optional."""
+ONE_GRAPH_KEYS = (*SPARSE_X, *MASKS)
+"""Keys that only a file of one graph may have."""
+DENSE_PER_ENTRY = 1000
+"""Largest number of entries of a dense matrix per stored entry of its sparse form."""
+
+
+def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
+    """Convert masks of nodes, [n] or [n, splits], to splits, [n] or [splits, n]."""
+    columns = {}
+    for name, mask in masks.items():
+        if mask.dtype != torch.bool or mask.dim() not in (1, 2):
+            told = f"{name} is {mask.dtype} {list(mask.shape)}; give a bool for every"
+            raise GraphError(f"{told} node, [n], or one column per split, [n, k].")
+        columns[name] = mask[:, None] if mask.dim() == 1 else mask
+        if mask.size(0) != num_nodes:
+            told = f"{name} has {mask.size(0)} rows, but the graph has {num_nodes}"
+            raise GraphError(f"{told} nodes; give one row for every node.")
+    widths = {mask.size(1) for mask in columns.values()}
+    count = max(widths)
+    if widths - {1, count}:
+        told = f"the masks have {' and '.join(map(str, sorted(widths)))} columns"
+        raise GraphError(f"{told}; give all masks one column per split.")
+    split = torch.full((num_nodes, count), -1)
+    for part, name in enumerate(MASKS):
+        if name not in columns:
+            continue
+        chosen = columns[name].cpu().expand(-1, count)
+        twice = (chosen & (split >= 0)).any(dim=1).nonzero()
+        if twice.numel():
+            told = f"node {int(twice[0])} is in {name} and in another mask of the same"
+            raise GraphError(f"{told} split; put every node into at most one.")
+        split[chosen] = part
+    return split[:, 0] if count == 1 else split.t().contiguous()
+
+
+def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Convert arrays of a one-graph file to the layout of files of many graphs."""
+    found = {key: value for key, value in arrays.items() if key not in ONE_GRAPH_KEYS}
+    if any(key in arrays for key in SPARSE_X):
+        found["x"] = _dense(arrays)
+    rows = [len(found[key]) for key in ("x", "y") if key in found and found[key].ndim]
+    alone = "edge_index" in found and "num_nodes" not in found
+    if alone and "num_edges" not in found and rows:
+        if len(set(rows)) > 1:
+            raise GraphError(
+                f"x has {rows[0]} rows and y has {rows[1]}, but the keys num_nodes and "
+                "num_edges are missing; add them, or give one y for every node of one "
+                "graph"
+            )
+        found["num_nodes"] = np.array(rows[:1])
+        found["num_edges"] = np.array(found["edge_index"].shape[-1:])
+        found["node_targets"] = np.array("y" in found)
+    if found.get("split", np.zeros(0)).shape[:1] == (1,) and found["split"].ndim == 2:
+        found["split"] = found["split"][0]
+    if masks := [key for key in MASKS if key in arrays]:
+        if "split" in found or "num_nodes" not in found or len(found["num_nodes"]) != 1:
+            reason = "a split, too" if "split" in found else "more than one graph"
+            raise GraphError(f"it has {masks[0]}, but {reason}; leave out one of both")
+        named = {key: torch.from_numpy(arrays[key]) for key in masks}
+        found["split"] = split_of_masks(named, int(found["num_nodes"][0])).numpy()
+    return found
+
+
+def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    missing = [key for key in SPARSE_X[:3] if key not in arrays]
+    if missing or "x" in arrays:
+        told = f"lacks {missing[0]}" if missing else "has x and a sparse x"
+        wanted = "x, or x_indptr, x_indices and x_shape of its CSR form"
+        raise GraphError(f"it {told}; give {wanted}")
+    start, column, shape, *_ = (arrays[key] for key in SPARSE_X[:3])
+    whole = all(each.dtype.kind in "iu" for each in (start, column, shape))
+    fits = whole and shape.shape == (2,) and start.shape == (int(shape[0]) + 1,)
+    value = arrays.get("x_values", np.ones(column.shape, np.float32))
+    counts = start[1:].astype(np.int64) - start[:-1] if fits else np.zeros(0, np.int64)
+    if (
+        not fits
+        or column.ndim != 1
+        or value.shape != column.shape
+        or (counts < 0).any()
+        or counts.sum() != len(column)
+        or (len(column) and not 0 <= column.min() <= column.max() < shape[1])
+    ):
+        told = "x_indptr, x_indices, x_shape and x_values are not a matrix in CSR form"
+        raise GraphError(f"{told}; write those of a scipy.sparse.csr_matrix")
+    size = int(shape[0]) * int(shape[1])
+    if size > DENSE_PER_ENTRY * max(len(column), 1 << 20):
+        told = f"x would have {size:,} entries, {DENSE_PER_ENTRY} times as many as the"
+        raise GraphError(f"{told} sparse x; reduce its columns")
+    dense = np.zeros(tuple(shape.tolist()), np.float32)
+    np.add.at(dense, (np.repeat(np.arange(len(counts)), counts), column), value)
+    return dense
 
 
 END = b"PK\x05\x06"
@@ -226,7 +320,6 @@ def read_npz(
 
 
 def _check_written_once(store: GraphStore) -> None:
-    """Raise `GraphError` if undirected graphs store both directions of an edge."""
     two_way = two_way_edges(store)
     if two_way.numel():
         edge = int(two_way[0])
@@ -252,9 +345,9 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
     If every edge has a reverse edge with the same attributes, only one direction is
     written, and `read_npz` may return the edges in another order. Otherwise, all edges
-    are written, with `directed` set. This also holds if some parallel edges
-    would be kept as (u, v) and others as (v, u). Integers are written in the smallest
-    dtype that can represent them, and read as int64.
+    are written, with `directed` set. All edges are also written if, of parallel edges,
+    some would be kept as (u, v) and others as (v, u). Integers are written in the
+    smallest dtype that can represent them, and read as int64.
 
     Args:
         path: The file; an existing file is replaced.
@@ -268,11 +361,7 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write a data set in the npz layout, atomically, with exactly the stored edges.
-
-    Unless `directed`, graphs must have one direction of each edge. Unlike `write_npz`,
-    this does not search for reverse edges.
-    """
+    """Write an npz file; unless `directed`, `file` has one direction of each edge."""
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
     for key in (*COUNTS, *VALUES):
@@ -324,7 +413,7 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
-    """Build a `GraphFile` without reverse edges; also return the flag `directed`."""
+    """Build a `GraphFile` of the stored edges only; also return the flag `directed`."""
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)

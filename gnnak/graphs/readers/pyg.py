@@ -209,7 +209,11 @@ def _one(
     check_edge_shape(edge_index)
     y = data.y
     if y is not None and (not isinstance(y, Tensor) or y.dim() == 0):
-        y = torch.as_tensor(y, device=device).reshape(-1)
+        try:
+            y = torch.as_tensor(y, device=device).reshape(-1)
+        except (TypeError, ValueError, RuntimeError) as error:
+            told = f"y is {described(y)}; give numbers"
+            raise GraphError(f"{told}; of classes, their places in a list.") from error
     x = _features(data, "x", node_attr, size, "node")
     edges = _features(data, "edge_attr", edge_attr, edge_index.size(1), "edge")
     wanted, owner = (size, "node") if node_targets else (1, "graph")
@@ -332,7 +336,7 @@ class Attributes:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the row numbers of graphs, given on CPU (`host`) and device (`there`)."""
+    """Return rows of graphs; `host` and `there` are graph numbers on CPU and device."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -508,7 +512,6 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
 
 
 def _checked(graphs: Iterable[Data]) -> list[Data]:
-    """Return the graphs as a list; raise `GraphError` if their fields differ."""
     check_is_list(graphs)
     try:
         data = list(graphs)

@@ -105,6 +105,8 @@ class GraphRows:
     """The split of the graphs, or of one graph's nodes, as in `GraphFile.split`."""
     folds: Tensor | None = None
     """The cross-validation folds, [folds, g], as in `GraphFile.folds`."""
+    names: tuple[str, ...] = ()
+    """The names of the graphs in an edge list, one per row; empty for other data."""
     schema: Any = None
     """The pyarrow schema of `columns` of a Parquet file; None for other data."""
     share: float = 1.0
@@ -195,20 +197,21 @@ class BadRowsError(FileFormatError):
 
 
 def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
-    """Raise `BadRowsError` if there are bad rows; the message names the first ones."""
-    if not bad:
-        return
-    shown = "; ".join(str(row) for row in bad[:SHOWN])
-    more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-    which = f"{len(bad)} of {counted(num_rows, 'row')}"
-    raise BadRowsError(f"{source}: {which} cannot be used ({shown}{more})")
+    if bad:
+        raise BadRowsError(_which_cannot_be_used(source, bad, num_rows, "row"))
 
 
 def refuse_nodes(source: str, bad: Sequence[BadRow], num_nodes: int, how: str) -> None:
-    """Raise `FileFormatError` with the advice `how` if nodes have bad targets."""
-    if not bad:
-        return
-    shown = "; ".join(f"node {row.number - 1}: {row.reason}" for row in bad[:SHOWN])
+    if bad:
+        nodes = [(row.number - 1, row.reason) for row in bad]
+        told = _which_cannot_be_used(source, nodes, num_nodes, "node")
+        raise FileFormatError(f"{told}; {how}.")
+
+
+def _which_cannot_be_used(
+    source: str, bad: Sequence[tuple[int, str]], total: int, what: str
+) -> str:
+    shown = "; ".join(f"{what} {number}: {reason}" for number, reason in bad[:SHOWN])
     more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-    which = f"{len(bad)} of {counted(num_nodes, 'node')}"
-    raise FileFormatError(f"{source}: {which} cannot be used ({shown}{more}); {how}.")
+    which = f"{len(bad)} of {counted(total, what)}"
+    return f"{source}: {which} cannot be used ({shown}{more})"

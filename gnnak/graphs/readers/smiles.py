@@ -147,17 +147,14 @@ ATOM_TYPES = (
 )
 """The names of the 28 atom types; ZINC-12K has atoms of the first 21 types."""
 OTHER_ATOM = len(ATOM_TYPES) - 1
-"""The type of all other atoms: the last, since the embedding table ends there. ZINC-12K
-does not have this type."""
+"""Type of atoms without a name in `ATOM_TYPES`: the last, since the embedding table has
+no further row. ZINC-12K does not have this type."""
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE")
 """The names of bond types 1, 2 and 3. Type 0, not in ZINC-12K, is for all others."""
 
 
 def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
-    """Convert rdkit molecules to graphs like ZINC-12K: `x` [n, 1], `edge_attr` [e, 1].
-
-    Bond types are those of the Kekulé form, with alternating bonds in aromatic rings.
-    """
+    """Convert rdkit molecules to graphs like ZINC-12K, with bonds in Kekulé form."""
     chem = import_rdkit("rdkit.Chem")
     kekulized = [_kekulized(chem, molecule) for molecule in molecules]
     atoms = [number for molecule in kekulized for number in _atoms(chem, molecule)]
@@ -169,13 +166,7 @@ def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
 
 
 def atom_name(atom: Any, is_centre: bool) -> str:
-    """Return the name of an atom in the notation of `ATOM_TYPES`.
-
-    Hydrogen count and charge are in the name if SMILES needs brackets: for charged
-    atoms (`N H1 +`), stereocentres with hydrogen (`C H1`, from `[C@H]`) and phosphorus
-    of unusual valence. 1499 of 1500 graphs of ZINC-12K, converted to molecules and
-    back, got the same types. Types 21 to 27 do not occur in ZINC-12K.
-    """
+    """Return an atom's name as in `ATOM_TYPES`, with hydrogens as SMILES needs them."""
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())
     unusual = name == "P" and atom.GetTotalValence() > 3

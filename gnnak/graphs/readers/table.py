@@ -62,12 +62,7 @@ class Table(NamedTuple):
 
 @contextmanager
 def open_table(path: FilePath) -> Iterator[OpenTable]:
-    """Context manager: open a CSV, TSV or Parquet file and read its header.
-
-    A first line such as `sep=;` names the separator; `.tsv` files have tabs. If the
-    header has several separators, the one that splits header and first row into equally
-    many cells is used, or else the most frequent one.
-    """
+    """Context manager: open a CSV, TSV or Parquet file and read its header."""
     where = Path(path)
     with open_bytes(path) as raw:
         if format_suffix(where) == ".parquet":
@@ -231,8 +226,8 @@ HEADER = {"source", "target", "src", "dst", "from", "to", "node1", "node2"}
 WEIGHT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
-def read_edge_lists(path: FilePath) -> list[nx.Graph]:
-    """Read an edge list: one undirected graph, or one per name if lines have names."""
+def read_edge_lists(path: FilePath) -> dict[str, nx.Graph]:
+    """Read the undirected graphs of an edge list, by name; "" names a single graph."""
     text = read_text(path, "docs/formats.md#edge-lists", LARGEST)
     graphs: dict[str, nx.Graph] = {}
     width = 0
@@ -251,7 +246,7 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
     if width == 3 and "" in graphs:
         told = "lines with two and with three words; write equally many in every line"
         raise FileFormatError(f"{path} has {told}; see docs/formats.md#edge-lists.")
-    return [_sorted(graph) for graph in graphs.values()]
+    return {name: _sorted(graph) for name, graph in graphs.items()}
 
 
 def _wrong_line(words: list[str], width: int, first: bool) -> str | None:

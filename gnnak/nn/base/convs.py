@@ -20,7 +20,7 @@ from gnnak.nn.mlp import mlp
 class GCN(GCNConv):
     """PyG's `GCNConv` in a form that can be captured as a CUDA graph.
 
-    `GCNConv` synchronises to remove self loops; here, they get weight zero instead.
+    Self loops of the input get weight zero: `GCNConv` removes them, which synchronises.
     """
 
     synchronises = False

@@ -82,12 +82,12 @@ class PNAStarConv(nn.Module):
 
 
 _STARTS = {"amin": float("inf"), "amax": float("-inf")}
-"""Initial values of a minimum and a maximum. An initial value of 0 could be an extreme,
-and PyTorch would divide its gradient among all equal extremes."""
+"""Initial values of a minimum and a maximum. Messages can equal an initial value of 0,
+and PyTorch would then divide the gradient between the messages and this value."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return, per index, the minimum or maximum of its rows; 0 for an unused index."""
+    """Return, for each index, the minimum or maximum of its rows; 0 without rows."""
     rows = index[:, None].expand_as(values)
     out = values.new_full((size, values.size(1)), _STARTS[which])
     found = out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -82,7 +82,7 @@ def find_pairs(batch: Tensor) -> NodePairs:
 def pair_states(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Build pair states, [p, w]: (i, i) has node i; (i, j) has edge j -> i, or zero."""
+    """Build pair states, [p, w]: (i, i) holds x_i; (i, j) the edge j -> i, or zero."""
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
     source, target = edge_index
@@ -191,8 +191,8 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: matrix products of the states of node pairs, per channel.
 
-    `xavier` selects Xavier initialisation. PyTorch's makes products so small that
-    float32 rounds away differences that only show after several blocks.
+    `xavier` selects Xavier initialisation. With PyTorch's default initialisation, the
+    products can be so small that float32 rounds away differences between graphs.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:
@@ -228,7 +228,6 @@ class PPGNBlock(nn.Module):
         return pool_pairs(self(x, pairs), pairs)
 
 
-@operation
 def pool_pairs(x: Tensor, pairs: NodePairs) -> Tensor:
     r"""Pool pair states to nodes $i$: $[X_{ii},\ \sum_{j \ne i} X_{ij}]$, [n, 2w]."""
     diagonal = x.index_select(0, pairs.diagonal)

@@ -25,6 +25,7 @@ from gnnak.nn.calling.signature import (
     states_argument,
 )
 from gnnak.nn.copies import lift, lift_edges
+from gnnak.subgraphs.attached import equal_edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
 
@@ -60,7 +61,7 @@ class Inputs:
         }
 
     def check(self, x: Tensor, num_edges: int | None) -> None:
-        """Raise an error unless every argument has one row per node or edge."""
+        """Raise an error for an argument with a wrong number of rows or device."""
         of_nodes = (self.node, x.size(0), GraphError, "node")
         of_edges = (self.edge, num_edges, EdgeAttrError, "column of edge_index")
         for values, count, error, each in (of_nodes, of_edges):
@@ -212,11 +213,7 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise an error that explains `error`, raised by the GNN, if this is possible.
-
-        The kind of `edge_attr` may explain it if the GNN has run before, on edge
-        attributes of another kind. The widths of a `Call` may be wrong.
-        """
+        """Explain an error of the GNN by `edge_attr` or by a `Call`, if possible."""
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge
@@ -350,8 +347,8 @@ def masks_on_copies(
 
 
 IGNORED = ("batch", "batch_size")
-"""Arguments that an uplifted conv ignores: its base GNN gets the subgraph of each node
-copy as `batch`."""
+"""Arguments that an uplifted conv ignores. As `batch`, its base GNN gets the index of
+the subgraph of each node copy."""
 REFUSED = ("return_attention_weights", "return_semantic_attention_weights")
 """Arguments that an uplifted conv refuses: they ask for one attention weight per edge,
 but an edge has one in every subgraph."""
@@ -504,7 +501,7 @@ class EdgeReader:
         """Cache `edge_index` until `owner` is freed; return the last one if equal."""
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
-        if last is not None and _equal(last, edge_index):
+        if last is not None and equal_edges(last, edge_index):
             edge_index = last
 
         def forget(dead: object) -> None:
@@ -527,8 +524,3 @@ def _entries(matrix: Any) -> tuple[Tensor, Tensor]:
         # PyG's function would mark the user's matrix as coalesced.
         return matrix._indices(), matrix._values()
     return to_edge_index(matrix)
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    same_kind = one.dtype == other.dtype and one.device == other.device
-    return same_kind and torch.equal(one, other)

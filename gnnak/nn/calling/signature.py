@@ -40,7 +40,7 @@ OTHER_CONVS = {
     "MeshCNNConv": "it needs exactly four edges per node, in a fixed order, which "
     "rooted subgraphs do not have; leave it out with skip=."
 }
-"""Maps class names of further convs to the reason why these cannot be uplifted."""
+"""Maps class names of PyG convs to the reason why these convs cannot be uplifted."""
 OTHER_MODULES = {
     "Dense": "it takes dense adjacency matrices; use the conv that takes edge_index, "
     "such as GCNConv instead of DenseGCNConv, or see "
@@ -56,8 +56,8 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""Maps prefixes of class names of PyG modules that pass messages, but are no
-`MessagePassing`, to the reason why they cannot be uplifted."""
+"""Maps prefixes of class names to the reason why these modules cannot be uplifted. The
+modules are PyG's and pass messages, but do not inherit from `MessagePassing`."""
 
 
 def role_of(name: str) -> Role | None:
@@ -99,7 +99,7 @@ def states_argument(gnn: nn.Module) -> str:
 
 
 def graph_argument(gnn: nn.Module) -> str | None:
-    """Return the argument for edges: by name, else the second; None if missing."""
+    """Find the argument for edges by name, else take the second; None if missing."""
     arguments = arguments_of(gnn)
     names = [a.name for a in arguments if a.kind not in VARIADIC]
     found = [name for name in names if name in GRAPH_ARGUMENTS]
@@ -112,7 +112,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the names of arguments for states and edges; None if these come first."""
+    """Return names of arguments for states and edges; None to pass them by position."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -127,11 +127,6 @@ def further_arguments(gnn: nn.Module) -> dict[str, bool]:
         for argument in arguments_of(gnn)
         if argument.kind not in VARIADIC and argument.name not in passed
     }
-
-
-def needs_both_edge_arguments(gnn: nn.Module) -> bool:
-    required = [a.name for a in arguments_of(gnn) if a.default is a.empty]
-    return all(name in required for name in EDGE_ARGUMENTS)
 
 
 def check_module(what: str, value: object) -> None:
@@ -206,7 +201,7 @@ def _other_module(module: nn.Module) -> str | None:
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
-    """Return the parameters of `gnn.forward`; of its conv if it is an uplifted conv."""
+    """Return the parameters of `gnn.forward`, or of the conv in an uplifted conv."""
     named = getattr(getattr(gnn, "signature", None), "param_dict", None)
     if named is not None:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -244,8 +239,8 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    A Linear's input is often an edge together with one or two nodes. So for every width
-    w in the GNN, w - in_channels and w - 2 * in_channels are also candidates.
+    A Linear often reads an edge attribute together with one or two node states. So each
+    width w in the GNN gives two more candidates: w - in_channels, w - 2 * in_channels.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES

@@ -10,15 +10,16 @@ from torch.nn.parameter import is_lazy
 from gnnak.errors import EdgeAttrError, WidthError, kind_of
 from gnnak.nn.calling.call import Calling, edge_kind, first_weight
 from gnnak.nn.calling.signature import (
+    EDGE_ARGUMENTS,
     POSITION_ARGUMENTS,
     TYPE_ARGUMENTS,
     argument_names,
+    arguments_of,
     check_callable,
     edge_arguments,
     edge_widths,
     further_arguments,
     keywords,
-    needs_both_edge_arguments,
     node_widths,
     role_of,
 )
@@ -34,14 +35,11 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return examples of further arguments; the first have required arguments only.
-
-    The list is empty if the name of a required argument does not tell what it holds.
-    """
+    """Return sets of example arguments: first the required ones, then known ones."""
     if unknown_arguments(gnn):
         return []
     further = further_arguments(gnn)
-    needed = [name for name, required in further.items() if required]
+    needed = [name for name, is_needed in further.items() if is_needed]
     known = [name for name in further if role_of(name) in ("node", "edge")]
     sets: list[dict[str, Tensor]] = []
     for names in dict.fromkeys((tuple(needed), tuple(known))):
@@ -50,7 +48,8 @@ def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor
             sets.append(
                 {name: _example(name, in_channels, dimensions) for name in names}
             )
-    if needs_both_edge_arguments(gnn):
+    required = {a.name for a in arguments_of(gnn) if a.default is a.empty}
+    if required.issuperset(EDGE_ARGUMENTS):
         sets = [{**values, "edge_weight": torch.ones(4)} for values in sets]
     return sets
 
@@ -224,12 +223,9 @@ def try_out(
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
     Rows of `edge_attr`, [e, ...], are tried first. `gnn` does not change, except that
-    lazy modules initialise weights for `in_channels`. Messages quote `origin`, the
-    source of this width.
-
-    Raises:
-        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
-        WidthError: If no call of `gnn` succeeds and returns node states.
+    lazy modules initialise weights for `in_channels`. Error messages quote `origin`,
+    a text that says where `in_channels` comes from. If no call returns node states,
+    `WidthError` is raised.
     """
     check_callable(gnn)
     with trial_mode(gnn):
@@ -240,10 +236,10 @@ def try_out(
 
 
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
-    """Return the input and output widths of `gnn`; None if no declared width works.
+    """Return the input and output widths of `gnn`; None if no tried width works.
 
-    If none does, half of each is tried: the first Linear of convs such as EdgeConv
-    takes the states of two nodes. Half a width must work without edge attributes.
+    Declared widths are tried first, then half of each: the first Linear of convs such
+    as EdgeConv takes two node states. Half a width must work without edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -262,7 +258,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Return the first successful trial and its result, else the first one and None."""
+    """Return the first trial that succeeds and its result, else the first and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

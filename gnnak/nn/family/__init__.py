@@ -1,13 +1,19 @@
 """Other subgraph GNNs, each composed of the operations in `gnnak.nn.copies`."""
 
-from gnnak.nn.family.ds import InsideLayer, ds_gnn, nested_gnn
-from gnnak.nn.family.dss import DSSLayer, SUNLayer, dss_gnn, sun_gnn
+from gnnak.nn.family.ds import (
+    DSSLayer,
+    InsideLayer,
+    SUNLayer,
+    ds_gnn,
+    dss_gnn,
+    nested_gnn,
+    sun_gnn,
+)
 from gnnak.nn.family.ego import EgoLayer, ego_gnn
 from gnnak.nn.family.gnn import SubgraphGNN
 from gnnak.nn.family.identity import IDLayer, id_fast_gnn, id_gnn
 from gnnak.nn.family.khop import KHopLayer, khop_gnn
-from gnnak.nn.family.local_2fgnn import L2FGNNLayer, l2fgnn
-from gnnak.nn.family.sswl import SSWLLayer, SSWLPlusLayer, sswl_gnn
+from gnnak.nn.family.sswl import L2FGNNLayer, SSWLLayer, SSWLPlusLayer, l2fgnn, sswl_gnn
 
 __all__ = [
     "DSSLayer",

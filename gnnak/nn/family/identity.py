@@ -55,7 +55,7 @@ def root_readout(states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor
 
 
 def normalised_readout(states: Sequence[Tensor], _: RootedSubgraphs) -> Tensor:
-    """Return the normalised node states of the last layer, [n, c]."""
+    """Return the last layer's node states, each divided by its L2 norm, [n, c]."""
     return normalize(states[-1])
 
 
@@ -83,12 +83,7 @@ def id_gnn(
 
 
 class ClosedWalkEncoder(nn.Module):
-    r"""Add the weights of closed walks to node states; see `closed_walks`.
-
-    $$x_v \leftarrow x_v + W\,
-        [\hat{A}_{vv}, (\hat{A}^2)_{vv}, \dots, (\hat{A}^K)_{vv}], \qquad
-        \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
-    """
+    """Map the weights of `closed_walks` by a Linear, and add them to node states."""
 
     def __init__(self, channels: int, num_steps: int = 10) -> None:
         super().__init__()
@@ -116,7 +111,7 @@ def id_fast_gnn(
 
     A GNN runs on the graph, not on subgraphs. A `ClosedWalkEncoder` adds the weights of
     closed walks to the input, and the output is normalised. Difference from the
-    authors' code: a Linear maps the weights, which are then added, not concatenated.
+    authors' code: the weights, mapped by a Linear, are added instead of concatenated.
 
     Args:
         convs: One conv per layer, of equal input and output width.

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,20 +91,12 @@ def load_experiment(name: str) -> Experiment:
     runs, members = options.pop("runs", 1), options.pop("members", {})
     try:
         options = full_names(options)
-        for option, times in Counter(_option_names(options)).items():
+        for option, times in Counter(name for name, _ in _pairs(options)).items():
             if times > 1:
                 raise OptionError(f"{option} is set twice; remove one of both.")
         return Experiment(path.stem, change(RunConfig(), options), runs, members)
     except OptionError as error:
         raise OptionError(f"{path.name}: {error}") from error
-
-
-def _option_names(options: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _option_names(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
@@ -122,19 +113,21 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(options: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten nested mappings: `{"a": {"b": 1}}` becomes `{"a.b": 1}`."""
-    found: dict[str, Any] = {}
+    return dict(_pairs(options))
+
+
+def _pairs(options: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in options.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
+            yield from _pairs(value, f"{prefix}{key}.")
         else:
-            found[prefix + key] = value
-    return found
+            yield f"{prefix}{key}", value
 
 
 def read_only(config: RunConfig) -> dict[str, Any]:
-    """Return the options of a run by name, without those that the model ignores."""
+    """Return a run's options by name, without model options that the model ignores."""
     read = {f"model.{name}" for name in read_options(config.model)}
     options = flat(config.to_dict()).items()
     return {k: v for k, v in options if k in read or not k.startswith("model.")}
@@ -174,16 +167,11 @@ def list_options(options: Mapping[str, str], most: int = 5) -> str:
 
 def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
     """Replace short names of options, such as `lr` and `epochs`, by full names."""
-    every = _all_options()
+    every = list(flat(asdict(RunConfig())))
     return {
         key if isinstance(value, Mapping) else full_name(str(key), every): value
         for key, value in options.items()
     }
-
-
-@cache
-def _all_options() -> list[str]:
-    return list(flat(asdict(RunConfig())))
 
 
 DEFAULTS: dict[str, Any] = {
@@ -240,9 +228,9 @@ def find_config(
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
-    `data` is the name of a data set, a YAML file or the user's own data. `own` has
-    fields of `OwnData`; `options` has all other options. A model that ignores an option
-    raises `OptionError`, unless `several_models` is True.
+    `data` names a data set, or is the path of a YAML file or of the user's own data.
+    `own` has fields of `OwnData`; `options` has all other options. An option that the
+    model ignores raises `OptionError`, unless `several_models` is True.
     """
     options = full_names(options)
     if is_own(data):

@@ -78,7 +78,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _size(self, node: yaml.Node | None) -> int:
-        """Return how many values a node has, itself included; an alias is a copy."""
+        """Count the values in a node, itself included; an alias counts as a copy."""
         children: list[yaml.Node] = []
         if isinstance(node, yaml.SequenceNode):
             children = node.value
@@ -185,7 +185,7 @@ ALIASES = {
     "lr": "train.learning_rate",
     "seed": "train.seed",
 }
-"""Maps more short names to full names; several full names end in `seed`."""
+"""Maps additional short names to full names; `seed` alone would be ambiguous."""
 
 
 def full_name(key: str, every: Sequence[str]) -> str:

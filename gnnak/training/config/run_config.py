@@ -23,7 +23,7 @@ RateSchedule = Literal["step", "plateau", "cosine"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between the runs whose mean is one cell of a table."""
 LENGTH = ("train.epochs", "train.step")
-"""Options that define the length of a run."""
+"""Options, in numbers of epochs, that change together if a run is shortened."""
 ADDED = (
     "train.recalibrate",
     "train.schedule",

@@ -83,19 +83,6 @@ class Stopwatch(Callback):
             self.notify(f"epoch {epoch} of {total}{kind}")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self._end_training(trainer)
-
-    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        now = synchronised_time(trainer.strategy.root_device)
-        if self._is_timed(trainer) and self._since is not None:
-            self.evaluation.append(now - self._since)
-
-    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        if len(self.training) <= trainer.current_epoch - self.warm_up:
-            self._end_training(trainer)
-        self._since = synchronised_time(trainer.strategy.root_device)
-
-    def _end_training(self, trainer: Trainer) -> None:
         device = trainer.strategy.root_device
         now = synchronised_time(device)
         if self._is_timed(trainer) and self._since is not None:
@@ -104,6 +91,16 @@ class Stopwatch(Callback):
             if peak is not None:
                 self.megabytes = max(peak, self.megabytes or 0.0)
         self._since = now
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        now = synchronised_time(trainer.strategy.root_device)
+        if self._is_timed(trainer) and self._since is not None:
+            self.evaluation.append(now - self._since)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if len(self.training) <= trainer.current_epoch - self.warm_up:
+            self.on_validation_start(trainer, module)
+        self._since = synchronised_time(trainer.strategy.root_device)
 
     def _is_timed(self, trainer: Trainer) -> bool:
         return 0 <= trainer.current_epoch - self.warm_up < self.epochs
@@ -116,7 +113,7 @@ WARM_UP, MOST = 2, 20
 
 
 class PhaseTimes(Callback):
-    """Callback that, after the training, times the phases of uncaptured steps."""
+    """Callback that times the phases of uncaptured steps, run after the training."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -198,12 +195,8 @@ class KernelTimes(Callback):
         """The times of all kernels, longest first; empty before profiling."""
         self._profile: Any = None
 
-    @property
-    def microseconds(self) -> float:
-        return sum(kernel.microseconds for kernel in self.kernels)
-
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start the profiler before any capture; else it misses captured kernels."""
+        """Profile once before any capture: later profiles then see captured kernels."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 
@@ -262,9 +255,10 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
+    microseconds = sum(kernel.microseconds for kernel in found.kernels)
     return {
-        "share": found.microseconds / 1e6 / step_seconds,
-        "microseconds": found.microseconds,
+        "share": microseconds / 1e6 / step_seconds,
+        "microseconds": microseconds,
         "calls": sum(kernel.calls for kernel in found.kernels),
         "top": [vars(kernel) for kernel in found.kernels[:TOP]],
     }
@@ -320,7 +314,7 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""Least number of untimed batches, so that most batch shapes have their CUDA graph."""
+"""Least number of untimed batches; after them, most batch shapes have a CUDA graph."""
 
 
 @dataclass(frozen=True)

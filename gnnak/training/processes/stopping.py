@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 REPEAT_SECONDS = 1.0
 """A repeated signal within this time is ignored: `torchrun` sends each signal twice."""
 RESEND_SECONDS = 0.2
-"""Delay before a signal is sent again because a destructor discarded `Stopped`."""
+"""Seconds until a signal is sent again, if a destructor discarded its `Stopped`."""
 
 
 class Stopped(BaseException):
@@ -29,10 +29,7 @@ class Stopped(BaseException):
 
 
 class StopRequest:
-    """Handles the signals of `stoppable`: raises `Stopped` at once or later.
-
-    If `deferred` is True, the first signal is only recorded in `number`.
-    """
+    """Handles the signals of `stoppable`: raises `Stopped` at once or later."""
 
     def __init__(self, advice: str = "") -> None:
         self.advice, self.deferred = advice, False
@@ -42,7 +39,7 @@ class StopRequest:
     def handle(self, number: int, _: FrameType | None) -> None:
         """Raise `Stopped`; while signals are deferred, only record the first one.
 
-        A second one raises even then, but not within `REPEAT_SECONDS` of the first.
+        A second signal raises `Stopped` even then, unless within `REPEAT_SECONDS`.
         """
         now = time.monotonic()
         if self.deferred and self.number is None:

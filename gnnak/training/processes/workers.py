@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the command line imports this module at its start
 FOLDER = "GNNAK_HEARTBEATS"
 """Environment variable with the folder of heartbeats: files that processes touch."""
 FROZEN_SECONDS = 30.0
-"""A process without a heartbeat for this many seconds is frozen."""
+"""A process that sends no heartbeat for this many seconds counts as frozen."""
 
 
 def start_heartbeats() -> None:
@@ -169,7 +169,7 @@ NAME = "gnnak-watch-workers"
 NOTICE_SECONDS = 5.0
 """Seconds to wait for news of a lost worker after a communication error."""
 GRACE_SECONDS = 10.0
-"""Seconds from the end of a worker to that of the main process, which could hang."""
+"""Seconds after the end of a worker until the main process, if it hangs, is ended."""
 NETWORK_WORDS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe")
 """Words by which error messages of failed communication are recognised."""
 

@@ -1,11 +1,14 @@
-"""Find records of training runs by the config of the run, and of data sets by name."""
+"""Find records of runs by config and of data sets by name; summarise several runs."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
+from typing import Literal
 
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
@@ -19,8 +22,8 @@ STATISTICS = "datasets.jsonl"
 class RunRecords:
     """The JSON records of training runs, which can be searched by config.
 
-    A search ignores seed and fold. Options that a record lacks have their default
-    values. Records with unknown options are never found. `timed` also has benchmarks.
+    A search ignores seed and fold. Options that a record lacks have default values. A
+    record with unknown options is never found. `timed` lists runs and benchmarks.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -55,7 +58,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return the runs of this config, or if none, the longest with more epochs."""
+        """Return runs of this config; if there are none, the longest of longer runs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)
@@ -63,7 +66,7 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return runs of at least `least` epochs, otherwise with this config."""
+        """Return runs with `config`, but of any length from `least` epochs on."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
@@ -79,7 +82,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return hashes of a config with and without `LENGTH`; None if outdated."""
+    """Hash a record's config with and without `LENGTH`; None if options are unknown."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:
@@ -117,3 +120,104 @@ def dataset_sizes(statistics: Mapping[str, Record]) -> dict[str, float]:
         name: record["nodes"] * sum(int(part) for part in record["graphs"].split("/"))
         for name, record in statistics.items()
     }
+
+
+Measure = Literal["score", "seconds", "memory"]
+"""The test score, seconds of a training epoch, or peak memory of training in MB."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and standard deviation over the runs of one table cell (model and task)."""
+
+    mean: float | None
+    """The mean over the runs; None if the score of every run is undefined."""
+    deviation: float | None
+    """The sample standard deviation over the runs; None for a single run."""
+    runs: int
+    note: str = ""
+    """A text about missing runs or undefined scores; empty if there are none."""
+    lower_is_better: bool = True
+    values: tuple[float, ...] = ()
+    """The score, seconds or memory of each run, sorted by seed and fold."""
+    shortened: bool = False
+    """Whether a run had fewer epochs than expected; only for the measure "score"."""
+
+
+def summarise(
+    records: Sequence[Record],
+    measure: Measure = "score",
+    *,
+    seeds: int | None = None,
+    folds: int | None = None,
+    epochs: int | None = None,
+) -> Summary:
+    """Summarise runs that differ only in seed and fold, using each run's newest record.
+
+    Scores are test scores of the best validation epoch; undefined scores are ignored.
+    Folds of the protocol `published` have no test graphs: as in the GIN paper, their
+    scores are validation scores at the epoch where the mean curve of all runs is best.
+    """
+    if not records:
+        raise OptionError("no records to summarise; give those of at least one run.")
+    latest = {(r["seed"], r.get("fold")): r for r in records}
+    runs = sorted(latest, key=lambda run: (run[0], -1 if run[1] is None else run[1]))
+    chosen = [latest[run] for run in runs]
+    every = _values(chosen, measure)
+    values = [value for value in every if value is not None]
+    trained, expected = min(r["epochs"] for r in chosen), epochs
+    if any(r["config"]["train"].get("early_stop") is not None for r in chosen):
+        expected = None
+    sources = sorted({str(record.get("source")) for record in chosen})
+    notes = []
+    if lost := len(every) - len(values):
+        notes.append(f"the test score is undefined in {lost} of {len(every)} runs")
+    if expected not in (None, trained):
+        notes.append(f"trained for {trained} of {expected} epochs")
+    notes.append(_missing_runs(chosen, seeds, folds))
+    if len(sources) > 1:
+        notes.append(f"on graphs from {' and '.join(sources)}")
+    return Summary(
+        fmean(values) if values else None,
+        stdev(values) if len(values) > 1 else None,
+        len(values),
+        "; ".join(note for note in notes if note),
+        measure != "score" or bool(chosen[0]["lower_is_better"]),
+        tuple(values),
+        measure == "score" and trained < (expected or 0),
+    )
+
+
+def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) -> int:
+    """Return the first epoch, from 0, at which the mean of the curves is best."""
+    means = [fmean(values) for values in zip(*curves, strict=False)]
+    return means.index(min(means) if lower_is_better else max(means))
+
+
+def _values(records: Sequence[Record], measure: Measure) -> list[float | None]:
+    if measure == "seconds":
+        seconds = [record["seconds"] for record in records]
+        return [each.get("data", 0.0) + each["train"] for each in seconds]
+    if measure == "memory":
+        return [record["peak_memory_mb"]["train"] for record in records]
+    first = records[0]
+    if first.get("fold") is None or first["protocol"] != "published":
+        return [record["scores"].get("test") for record in records]
+    curves = [record["curves"]["validation"] for record in records]
+    best = best_mean_epoch(curves, first["lower_is_better"])
+    return [curve[best] for curve in curves]
+
+
+def _missing_runs(
+    records: Sequence[Record], seeds: int | None, folds: int | None
+) -> str:
+    ran_seeds = len({record["seed"] for record in records})
+    ran_folds = len({record.get("fold") for record in records})
+    notes = []
+    if seeds is not None and ran_seeds < seeds:
+        notes.append(f"{ran_seeds} of {seeds} seeds")
+    if folds is not None and ran_folds < folds:
+        notes.append(f"{ran_folds} of {folds} folds")
+    elif folds is not None and len(records) < ran_seeds * folds:
+        notes.append(f"{len(records)} of {ran_seeds * folds} runs")
+    return ", ".join(notes)

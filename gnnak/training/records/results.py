@@ -65,26 +65,22 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Verify the checksum, of `line` or else of the record's values; remove it."""
+    """Remove the checksum; raise `ValueError` if it fits neither `line` nor values."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
     if told is None:
-        return _without_damaged_key(content)
+        # The key of the checksum, the first one, may be damaged: remove it then.
+        first = next(iter(content), "")
+        others = {key: value for key, value in content.items() if key != first}
+        expected = _checksum(_plain_text(others).encode()).decode()
+        return others if content.get(first) == expected else content
     begin = len(BEGIN) + DIGITS + len(b'", ')
     if told == _checksum(b"{" + line.strip()[begin:]).decode():
         return content
     if told != _checksum(_plain_text(content).encode()).decode():
         raise ValueError("has a wrong checksum, so a value in it has changed")
     return content
-
-
-def _without_damaged_key(content: Record) -> Record:
-    """Remove the first entry if its value is the checksum; its key is damaged."""
-    first = next(iter(content), "")
-    others = {key: value for key, value in content.items() if key != first}
-    expected = _checksum(_plain_text(others).encode()).decode()
-    return others if content.get(first) == expected else content
 
 
 def _plain_text(record: Record) -> str:
@@ -124,11 +120,7 @@ def six_digits(value: float) -> float:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append a record as one line of JSON, unless its `key` is already in the file.
-
-    The line is written at once, so that parallel runs do not mix lines. It begins with
-    a line break if a killed process left the last line without one.
-    """
+    """Append a record as one line of JSON, unless its `key` is already in the file."""
     line = to_line(record)
     make_folder(path.parent)
     try:
@@ -137,6 +129,7 @@ def append_record(path: Path, record: Record) -> None:
             content = file.readall()
             if "key" in record and _has_key(content, record["key"]):
                 return
+            # A killed process may have left the last line without a line break.
             is_whole = not content or content.endswith(b"\n")
             _write_whole(file, line if is_whole else b"\n" + line)
             os.fsync(file.fileno())

@@ -35,12 +35,14 @@ from gnnak.training.schedule.pool import (
     SHARE,
     STOP_SECONDS,
     Ended,
+    Job,
+    Queue,
     Result,
+    Task,
     Training,
     Watcher,
     do_job,
 )
-from gnnak.training.schedule.queue import Job, Queue, Task
 
 CONNECT_SECONDS = 15
 """Seconds within which a Ray cluster must answer."""

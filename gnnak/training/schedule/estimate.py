@@ -51,7 +51,7 @@ class DeviceCosts:
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of runs on other data with this `key`, scaled to this data."""
+        """Return costs of runs with this key on other data, scaled to `config.data`."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -77,7 +77,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [epoch time on this data / on data set `name`]; [] if unknown."""
+        """Return [epoch time on `config.data` / on data set `name`]; [] if unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -146,8 +146,8 @@ class Estimate(NamedTuple):
 class Estimator:
     """Estimates the cost of a run on one device: the median cost of similar runs.
 
-    The notions of similarity in `KEYS` are tried in order. Times on another device or
-    data set are scaled by runs done on both; without such, data sets scale with nodes.
+    The keys in `KEYS` are tried in order. Times from another device or data set are
+    scaled by the ratio in runs done on both, or else by the data sets' node counts.
     """
 
     def __init__(

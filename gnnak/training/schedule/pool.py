@@ -1,4 +1,6 @@
-"""Worker processes that do the runs of a schedule, in parallel on one device."""
+"""The runs of a schedule, and the worker processes that do them on one device."""
+
+from __future__ import annotations
 
 import gc
 import importlib
@@ -10,9 +12,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -24,16 +26,110 @@ from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder
 from gnnak.models.bases import is_own_name, module_of
 from gnnak.models.factory import parse_name
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places, run_experiment
 from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import Stopped
 from gnnak.training.processes.workers import follow_main, how_ended, main_of_workers
-from gnnak.training.records.results import environment
-from gnnak.training.schedule.queue import Job, Queue, Task, Work
+
+
+@dataclass(frozen=True)
+class Work:
+    """Anything that a worker process of a `Pool` can do; must be picklable."""
+
+    title: str
+
+
+@dataclass(frozen=True)
+class Job(Work):
+    experiment: str
+    config: RunConfig
+
+
+def without_repeats(jobs: Sequence[Job]) -> list[Job]:
+    first = {(job.experiment, job.config): job for job in reversed(jobs)}
+    return [job for job in jobs if first[job.experiment, job.config] is job]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job with its expected cost, and how it is to be run."""
+
+    job: Work
+    seconds: float = math.inf
+    """The expected seconds that the rest of the run takes; infinite if not known."""
+    megabytes: float = 0.0
+    tries: int = 0
+    """Number of earlier starts of the run that failed."""
+    alone: bool = False
+    """Whether no other run may use the device at the same time."""
+
+    @property
+    def is_known(self) -> bool:
+        return self.seconds < math.inf
+
+    def after(self, seconds: float) -> Task:
+        return replace(self, seconds=max(0.0, self.seconds - seconds))
+
+    def retry(self, alone: bool = False) -> Task:
+        return replace(self, tries=self.tries + 1, alone=alone)
+
+
+class Queue:
+    """The tasks that wait for a worker.
+
+    Tasks of unknown duration start first, and tasks to run `alone` last. Of the others,
+    the longest starts first; if time is too short for all, the shortest. A task starts
+    only if enough memory is free and, unless `long`, it can end before the deadline.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        megabytes: float | None = None,
+        long: bool = False,
+        workers: int = 1,
+    ) -> None:
+        self.waiting: list[Task] = []
+        self.megabytes, self.long, self.workers = megabytes, long, workers
+        self.add(*tasks)
+
+    def add(self, *tasks: Task) -> None:
+        self.waiting += tasks
+        self.waiting.sort(key=lambda task: (task.alone, -task.seconds))
+
+    def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:
+        """Remove and return the task that starts next; None if none may start now."""
+        needed = sum(task.seconds for task in self.waiting if task.is_known)
+        order = self.waiting
+        if not self.long and needed > seconds * self.workers:
+            order = sorted(order, key=lambda t: (t.alone, t.is_known, t.seconds))
+        for task in order:
+            in_time = self.long or not task.is_known or task.seconds <= seconds
+            if in_time and self._has_room(task, running):
+                self.waiting.remove(task)
+                return task
+        return None
+
+    def _has_room(self, task: Task, running: Collection[Task]) -> bool:
+        if not running:
+            return True
+        if task.alone or any(other.alone for other in running):
+            return False
+        used = sum(other.megabytes for other in running)
+        return self.megabytes is None or used + task.megabytes <= self.megabytes
+
+
+def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
+    """Return the expected seconds until all tasks are done; None if unknown."""
+    lengths = [task.seconds for task in tasks]
+    longest = max(lengths, default=0.0)
+    return None if math.isinf(longest) else max(sum(lengths) / workers, longest)
+
 
 PROGRAM = "nvidia-cuda-mps-control"
-"""Starts and ends NVIDIA's multi-process service (MPS): processes share a GPU."""
+"""Program that starts and ends NVIDIA's multi-process service (MPS), to share a GPU."""
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 """Environment variables by which processes find MPS."""
 WAIT_SECONDS = 20
@@ -42,7 +138,7 @@ WAIT_SECONDS = 20
 
 @contextmanager
 def multi_process_service() -> Iterator[bool]:
-    """Context manager: share the GPU by NVIDIA's MPS; yield whether it runs."""
+    """Context manager: start NVIDIA's MPS to share a GPU; yield whether it started."""
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
     folder = before.get(FOLDERS[0])
@@ -77,15 +173,6 @@ def _call(command: list[str], text: str = "") -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-@dataclass(frozen=True)
-class Ready:
-    """The message that a worker sends when it has started."""
-
-    device: str
-    megabytes: float | None
-    """Memory of the GPU that is free when the worker starts; None on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -128,13 +215,19 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Main loop of a worker: do the jobs from `connection` until None arrives."""
+    """Main loop of a worker: do the jobs from `connection` until None arrives.
+
+    The first message is the free memory of the GPU in MB; None if there is no GPU.
+    """
     follow_main()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the pool stops runs
     torch.set_num_threads(threads)
-    _print_to(log)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     try:
-        connection.send(_ready())
+        gpu = torch.cuda.is_available()
+        connection.send(torch.cuda.mem_get_info()[0] / 1e6 if gpu else None)
         while (job := connection.recv()) is not None:
             connection.send(do_job(train, job))
             gc.collect()
@@ -157,26 +250,12 @@ def do_job(train: Callable[[Any], str], job: Work) -> Ended:
         return Ended(lines[0] if oom else text, failed=True, out_of_memory=oom)
 
 
-def _ready() -> Ready:
-    if not torch.cuda.is_available():
-        return Ready(environment()["device"], None)
-    free, _ = torch.cuda.mem_get_info()
-    return Ready(environment("cuda")["device"], free / 1e6)
-
-
-def _print_to(log: Path) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
-
-
 TRIES = 2
 """Largest number of starts of a run: it is started again if its worker dies."""
 CONTEXT_MB = 700.0
 """Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
-"""Fraction of a GPU's free memory that parallel runs may use, by estimate."""
+"""Largest fraction of a GPU's free memory that parallel runs are expected to use."""
 STOP_SECONDS = 10
 """Seconds to wait until a worker has ended its step and written a checkpoint."""
 RUN_ALONE = "the GPU had too little memory; queued again, to run alone"
@@ -251,11 +330,8 @@ class Pool:
         self._count = workers
         self._workers: list[_Worker] = []
 
+    @main_of_workers()
     def run(self) -> Result:
-        with main_of_workers():
-            return self._run()
-
-    def _run(self) -> Result:
         try:
             self._workers = [self._start(f"{i + 1}") for i in range(self._count)]
             while time.monotonic() < self.end:
@@ -305,16 +381,15 @@ class Pool:
             except (EOFError, OSError):
                 self._workers[place] = self._replace(worker)
                 continue
-            if isinstance(message, Ready):
-                self._admit(worker, message)
-            else:
+            if isinstance(message, Ended):
                 self._finish(worker, message)
+            else:
+                self._admit(worker, message)
 
-    def _admit(self, worker: _Worker, message: Ready) -> None:
+    def _admit(self, worker: _Worker, free: float | None) -> None:
         worker.is_ready = True
-        if message.megabytes is not None and self.queue.megabytes is None:
-            for_workers = CONTEXT_MB * self._count
-            self.queue.megabytes = SHARE * message.megabytes - for_workers
+        if free is not None and self.queue.megabytes is None:
+            self.queue.megabytes = SHARE * free - CONTEXT_MB * self._count
 
     def _finish(self, worker: _Worker, outcome: Ended) -> None:
         task, worker.task = worker.task, None

@@ -25,16 +25,14 @@ from gnnak.training.schedule.cluster import ClusterPool, connected
 from gnnak.training.schedule.estimate import Estimator, epochs_done
 from gnnak.training.schedule.pool import (
     Ended,
+    Job,
     Pool,
+    Queue,
     Result,
+    Task,
     Training,
     Watcher,
     multi_process_service,
-)
-from gnnak.training.schedule.queue import (
-    Job,
-    Queue,
-    Task,
     seconds_to_end,
     without_repeats,
 )
@@ -127,9 +125,9 @@ class Schedule:
     """Address of a Ray cluster that does the runs; None means this machine."""
 
     def tasks(self, jobs: Sequence[Job], device: str | None = None) -> list[Task]:
-        device = device or device_name(self.machine)
         records = RunRecords.read(*self.places.all_results).timed
         sizes = dataset_sizes(read_statistics(self.places.results))
+        device = device or environment(self.machine.device)["device"]
         estimator = Estimator(records, device, self.jobs, sizes)
         return [
             Task(job, *(estimator(job.config, self.epochs_done(job)) or ()))
@@ -226,7 +224,3 @@ def what_is_left(result: Result) -> str:
             "is doing them; give the same command later to see their scores."
         )
     return " ".join(told)
-
-
-def device_name(machine: Machine) -> str:
-    return environment(machine.device)["device"]

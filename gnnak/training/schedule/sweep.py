@@ -15,9 +15,8 @@ from gnnak.training.config.experiment import flat, full_names
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of, warn_of_unused
-from gnnak.training.records.lookup import RunRecords
-from gnnak.training.records.summary import summarise
-from gnnak.training.schedule.queue import Job
+from gnnak.training.records.lookup import RunRecords, summarise
+from gnnak.training.schedule.pool import Job
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Combination:
     """One combination of option values in a sweep, with its runs."""
 
     values: Mapping[str, Any]
-    """The values of the options that the sweep varies and the model uses, by option."""
+    """Maps each option that the sweep varies and the model uses to its value."""
     config: RunConfig
     runs: tuple[tuple[int, int | None], ...]
     """Seed and fold of each run."""

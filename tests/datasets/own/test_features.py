@@ -310,3 +310,23 @@ def test_from_pyg_takes_named_fields_as_columns():
     assert store.edge_attr.tolist() == [[0.5, 0.5], [1, 1], [2, 2]]
     with pytest.raises(GraphError, match="graph 0: it has no field 'x'; set it"):
         from_pyg([one], node_attr="x")
+
+
+def test_masks_of_many_graphs_are_ignored_with_a_warning(caplog):
+    graphs = pyg()
+    for graph in graphs:
+        graph.train_mask = graph.is_end
+    assert "train_mask" not in line(graphs)
+    (told,) = caplog.messages
+    assert told == (
+        "the list of graphs: the masks train_mask are ignored; graphs are split, "
+        "not their nodes."
+    )
+
+
+@pytest.mark.parametrize("y", ["toxic", ["toxic"]])
+def test_load_own_says_that_a_text_is_no_target(y):
+    with pytest.raises(
+        GnnakError, match=r"y is .*; give numbers; of classes, their places"
+    ):
+        load_own(OwnData(), pyg(y=y))

@@ -310,3 +310,41 @@ def test_load_own_files_without_a_test_file(write):
     counts = found.dataset.split.bincount(minlength=3).tolist()
     assert counts[0] == counts[1] > 0
     assert counts[2] == 0
+
+
+def edge_lists(labels):
+    """Files of three rings, in the order c, a, b, and a table of labels."""
+    lines = [f"{n} {i} {(i + 1) % 4}" for n in "cab" for i in range(4)]
+    return "\n".join(lines), "graph,y\n" + "\n".join(labels)
+
+
+def test_load_own_finds_labels_by_the_names_of_an_edge_list(write):
+    graphs, table = edge_lists(["a,0.5", "b,1.5", "d,4.5", "c,2.5"])
+    own = OwnData(write(graphs, "g.edges"), labels=write(table, "labels.csv"))
+    assert load_own(own).dataset.store.y.tolist() == [2.5, 0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("labels", "count"),
+    [(["a,1", "b,2", "d,3"], "0 rows"), (["a,1", "b,2", "c,3", "c,4"], "2 rows")],
+)
+def test_load_own_refuses_labels_without_a_name_of_an_edge_list(write, labels, count):
+    graphs, table = edge_lists(labels)
+    own = OwnData(write(graphs, "g.edges"), labels=write(table, "labels.csv"))
+    with pytest.raises(GnnakError, match=f"{count} for the graph 'c' in the column gr"):
+        load_own(own)
+
+
+def test_load_own_finds_labels_by_position_without_names(write):
+    graphs, table = edge_lists(["7,0.5", "8,1.5", "9,2.5"])
+    own = OwnData(write(graphs, "g.edges"), labels=write(table, "labels.csv"))
+    assert load_own(own).dataset.store.y.tolist() == [0.5, 1.5, 2.5]
+
+
+def test_load_own_refuses_a_regression_of_words_in_one_sentence(write):
+    rows = [f"{'C' * (i + 1)},{['low', 'high'][i % 2]}" for i in range(10)]
+    own = OwnData(write("\n".join(["smiles,kind", *rows])), task="regression")
+    with pytest.raises(
+        GnnakError, match=r"^kind has text such as 'low' and no numbers"
+    ):
+        load_own(own)

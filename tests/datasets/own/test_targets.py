@@ -145,6 +145,7 @@ def test_encode_targets_names_the_row_of_the_users_data():
         ([1, 2, 3, 3], True),
         ([0, 1, 3, 3, float("nan")], True),
         ([0, 20, 20], True),
+        ([-1, 1, 1], True),
         ([1, 2, 3], False),
         ([2, 2, 2], False),
         ([1, 2, 2.5, 2], False),

@@ -12,7 +12,7 @@ from gnnak.fast import make_backend
 from gnnak.fast.layers.ppgn import can_fuse_block, centred_linear
 from gnnak.fast.step.recorder import synchronisations_recorded
 from gnnak.nn import PPGN
-from gnnak.nn.base.ppgn import PPGNBlock, find_pairs, pool_pairs
+from gnnak.nn.base.ppgn import PPGNBlock, find_pairs
 from tests.fast.backends import assert_fused_equals_plain, outcome
 from tests.gpu import needs_gpu
 from tests.models.zoo import molecules, small_network
@@ -58,7 +58,6 @@ def test_fused_ppgn_on_no_node_gives_every_parameter_a_gradient(fused_operations
 BLOCKS = {
     "block": (FUSED["update_pairs"], lambda block, x, pairs: block(x, pairs)),
     "pooled block": (FUSED["pool_block"], PPGNBlock.pool_block),
-    "pool": (lambda _, *x: FUSED["pool_pairs"](*x), lambda _, *x: pool_pairs(*x)),
 }
 """By name, a fused function and what it computes, of a block, states and pairs."""
 
@@ -155,7 +154,6 @@ def test_ppgn_runs_hooks_of_blocks_and_inside_of_them(fused_operations):
     assert seen == ["inside", "last"]
     assert fused_operations.count("update_pairs") == 1
     assert "pool_block" not in fused_operations
-    assert "pool_pairs" in fused_operations
 
 
 @pytest.mark.parametrize("name", ["ppgn-ak", "ppgn-ak+"])

@@ -9,6 +9,10 @@ from tests.no_gpu import print_sizes_of_kernels
 SIZES = (5, 40, 250)
 
 
+def serves(_: torch.Tensor) -> bool:
+    return True
+
+
 def main() -> None:
     print_sizes_of_kernels()
     for size in SIZES:
@@ -16,9 +20,10 @@ def main() -> None:
         subs = EgoNets(2)(path, size)
         plan = SubgraphDrop("farthest").plan(subs, path)
         for farthest in (True, False):
-            sample_greedily(subs, plan, 3, torch.randperm(size), farthest)
+            sample_greedily(serves, farthest, subs, plan, 3)
         kept = torch.ones(size, dtype=torch.bool)
-        fast_filling(subs, plan, kept, torch.arange(size))
+        number = torch.arange(size)
+        fast_filling(serves, subs, path, kept, number, subs.root, plan)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
 from gnnak.backend import PLAIN, use_backend
-from gnnak.fast import backend as fast
+from gnnak.fast.kernels import runs_kernels
 from gnnak.sampling import is_cover
 from gnnak.sampling.plan import LARGE
 from gnnak.subgraphs import egonets
@@ -18,6 +18,7 @@ from tests.strategies import graphs
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1", reason="set TRITON_INTERPRET=1"
 )
+fast = pytest.importorskip("gnnak.fast.sampling")
 RULES = [
     {"strategy": "random"},
     {"strategy": "random", "share": 0.3},
@@ -49,7 +50,7 @@ def entries(filling):
 
 def assert_same(drop, subs, edge_index, seed=0):
     plan = drop.plan(subs, edge_index)
-    assert fast.can_sample(plan)
+    assert fast.can_sample(runs_kernels, plan)
     drawn = drop(subs, edge_index, seeded(seed), plan)
     with use_backend(PLAIN):
         slow = drop(subs, edge_index, seeded(seed), plan)
@@ -106,7 +107,7 @@ def test_fast_draw_is_not_for_components_that_are_too_large(monkeypatch):
     drop = SubgraphDrop("farthest")
     plan = drop.plan(EgoNets(1)(path, 5), path)
     assert plan.largest == 3
-    assert not fast.can_sample(plan)
+    assert not fast.can_sample(runs_kernels, plan)
 
 
 def test_plans_of_all_batches_that_the_kernel_samples_have_distances():

@@ -18,8 +18,8 @@ from gnnak.nn.features import Continuous
 from gnnak.training.config.experiment import DEFAULTS, load_experiment, own_config
 from gnnak.training.config.options import change
 from gnnak.training.module import build_network
-from gnnak.training.records.checkpoint import Checkpoint
-from gnnak.training.records.folder import (
+from gnnak.training.records.checkpoint import (
+    Checkpoint,
     _digest,
     load_folder,
     model_card,

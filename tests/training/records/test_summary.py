@@ -2,7 +2,7 @@ import pytest
 
 from gnnak.errors import OptionError
 from gnnak.training.config.run_config import DataConfig, RunConfig
-from gnnak.training.records.summary import Summary, best_mean_epoch, summarise
+from gnnak.training.records.lookup import Summary, best_mean_epoch, summarise
 from tests.report.hand_records import run_record
 
 ZINC = RunConfig()

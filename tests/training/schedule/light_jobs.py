@@ -12,7 +12,7 @@ import torch
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.stopping import stoppable
-from gnnak.training.schedule.queue import Job, Task
+from gnnak.training.schedule.pool import Job, Task
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def test_check_names_the_node_and_what_to_do():
 
 
 GPU_NODE = Node("a", {"CPU": 32.0, "GPU": 4.0}, gpus=["NVIDIA H200, 100000"] * 4)
-CPU_NODES = [Node("a", {"CPU": 16.0, "memory": 2e9}), Node("b", {"CPU": 6.0})]
+CPU_NODES = [Node("a", {"CPU": 16.0}), Node("b", {"CPU": 6.0})]
 
 
 def test_resources_on_gpus_are_the_share_of_the_jobs_or_of_the_memory():

@@ -7,8 +7,7 @@ import torch
 from gnnak.errors import TrainingError
 from gnnak.training.processes import workers
 from gnnak.training.schedule import pool as pools
-from gnnak.training.schedule.pool import Pool
-from gnnak.training.schedule.queue import Queue
+from gnnak.training.schedule.pool import Pool, Queue
 from tests.training.schedule.light_jobs import Light, Lines, light_task
 
 pytestmark = pytest.mark.slow
@@ -99,7 +98,7 @@ def test_the_memory_of_the_device_is_shared_after_that_of_the_workers(tmp_path):
     queue = Queue([])
     pool = Pool(queue, 2, Light(tmp_path / "begun"), tmp_path, Lines())
     worker = pools._Worker("1", None, None)
-    pool._admit(worker, pools.Ready("a GPU", 100_000.0))
+    pool._admit(worker, 100_000.0)
     assert queue.megabytes == pools.SHARE * 100_000.0 - 2 * pools.CONTEXT_MB
-    pool._admit(worker, pools.Ready("a GPU", 50_000.0))
+    pool._admit(worker, 50_000.0)
     assert queue.megabytes > 80_000.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.queue import (
+from gnnak.training.schedule.pool import (
     Job,
     Queue,
     Task,

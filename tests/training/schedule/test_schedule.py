@@ -9,8 +9,7 @@ from gnnak.training.config.options import change
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.lookup import RunRecords
-from gnnak.training.schedule.pool import Ended, Result
-from gnnak.training.schedule.queue import Job, Queue
+from gnnak.training.schedule.pool import Ended, Job, Queue, Result
 from gnnak.training.schedule.schedule import Schedule, ScheduleView, what_is_left
 from tests.training.schedule.light_jobs import light_task
 from tests.training.schedule.test_queue import task

@@ -115,7 +115,7 @@ INTERPRETED = tl.constexpr(interprets_triton())
 
 @triton.jit
 def dot(left, right, PRECISION: tl.constexpr):
-    """Multiply two tiles. Triton's interpreter, without bfloat16, uses float32."""
+    """Multiply two tiles; Triton's interpreter has no bfloat16, and uses float32."""
     if INTERPRETED:
         left, right = widened(left), widened(right)
     return tl.dot(left, right, input_precision=PRECISION)

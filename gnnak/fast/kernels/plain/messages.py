@@ -9,10 +9,7 @@ from gnnak.subgraphs.groups import Groups
 
 
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
-    """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
-
-    If `edges.by_edge` is None, all edges have the same state `e`, [1, w].
-    """
+    """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w]."""
     c = c.stored() if isinstance(c, Lifted) else c
     states = e if edges.by_edge is None else e.index_select(0, edges.edge)
     sent = torch.relu(c.index_select(0, edges.source) + states)
@@ -73,10 +70,7 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments | None]:
-    """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
-
-    A Linear of [c_i, c_j, e_ij] is such a sum: parts of its weight map the states.
-    """
+    """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c]."""
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
     if at_edge is not None:

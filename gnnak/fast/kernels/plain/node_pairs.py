@@ -4,8 +4,6 @@ PPGN (provably powerful graph network) has a state of w channels for each of the
 of nodes of one graph; `NodePairs` explains the order of the rows.
 """
 
-from inspect import unwrap
-
 import torch
 from torch import Tensor
 
@@ -26,7 +24,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the states whose ReLUs are `left` and `right`."""
+    """Return the gradients before the ReLUs whose outputs are `left` and `right`."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -61,7 +59,7 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
     r"""Pool pair states to nodes $i$: $[X_{ii},\ \sum_{j \ne i} X_{ij}]$, [n, 2w]."""
-    return unwrap(ppgn.pool_pairs)(x.to(dtype or x.dtype), pairs)
+    return ppgn.pool_pairs(x.to(dtype or x.dtype), pairs)
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
@@ -93,7 +91,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the states whose ReLUs are `left` and `right`."""
+    """Return the gradients before the ReLUs whose outputs are `left` and `right`."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))

@@ -6,8 +6,7 @@ import torch
 
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, read_npz, write_npz
-from gnnak.graphs.readers.npz import holds_one_graph
-from gnnak.graphs.readers.one_graph import split_of_masks
+from gnnak.graphs.readers.npz import holds_one_graph, split_of_masks
 
 PATH = {"edge_index": np.array([[0, 1], [1, 2]]), "y": np.array([1, 0, 1])}
 """A path of three nodes, with a class for every node."""

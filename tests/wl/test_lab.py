@@ -21,7 +21,7 @@ from gnnak.wl.families import (
     separating_pair,
     shrikhande,
 )
-from gnnak.wl.networks import (
+from gnnak.wl.lab import (
     PlainEmbedder,
     different,
     embed,
