@@ -1,6 +1,7 @@
 """Commands with `--ray`: runs on a cluster of three nodes, all on this machine."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.training import records
+from tests.training.molecules import SMILES
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 SWEEP = "sweep triangles --over lr=1e-2,3e-3,1e-3 --seeds 4 --epochs 3 --graphs 60 "
 SWEEP += "--layers 1 --channels 8 --accelerator cpu"
+ROWS = int(os.environ.get("GNNAK_RAY_ROWS", "20000"))
+"""Number of molecules that are predicted for."""
 SMALL = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
 """The size of a node."""
 
@@ -98,6 +102,49 @@ def test_runs_that_are_stopped_write_checkpoints(cluster, tmp_path):
     assert len(checkpoints) == 3
     assert min(path.stat().st_mtime for path in checkpoints) >= before
     assert list(folder.glob("runs/*/run.lock")) == []
+
+
+def test_predictions_on_a_cluster_whose_node_is_killed_are_those_of_one_process(
+    cluster, checkpoint, tmp_path
+):
+    numbers, table = random.Random(0), tmp_path / "new.csv"
+    rows = [f"{i},{numbers.choice([*SMILES, 'C('])}\n" for i in range(ROWS)]
+    table.write_text("id,smiles\n" + "".join(rows))
+    command = f"predict {checkpoint} {table} --accelerator cpu -o out.csv"
+    with_ray, alone = tmp_path / "ray", tmp_path / "alone"
+    process = start(with_ray, f"{command} --ray {cluster.address}")
+    wait_until((with_ray / "out.csv.part.json").exists, process)
+    cluster.remove_node(cluster.nodes[0], allow_graceful=False)
+    assert f"{ROWS} rows" in end(process)
+    end(start(alone, command))
+    assert (with_ray / "out.csv").read_bytes() == (alone / "out.csv").read_bytes()
+    assert len((alone / "out.csv").read_text().splitlines()) == ROWS + 1
+
+
+def test_predictions_on_a_cluster_that_are_stopped_are_resumed_without_it(
+    cluster, checkpoint, tmp_path
+):
+    table, folder = tmp_path / "new.smi", tmp_path / "ray"
+    table.write_text("\n".join(SMILES * 500))
+    command = f"predict {checkpoint} {table} --accelerator cpu -o ../out.csv"
+    process = start(folder, f"{command} --ray {cluster.address}")
+    wait_until((tmp_path / "out.csv.part.json").exists, process)
+    process.send_signal(signal.SIGINT)
+    told = end(process, code=130)
+    assert told == "error: stopped by SIGINT; go on with --resume.\n"
+    end(start(tmp_path / "rest", f"{command} --resume"))
+    whole = command.replace("out.csv", "whole.csv")
+    end(start(tmp_path / "whole", whole))
+    found = [tmp_path / name for name in ("out.csv", "whole.csv")]
+    assert found[0].read_bytes() == found[1].read_bytes()
+
+
+def test_an_error_in_a_worker_is_one_sentence(cluster, checkpoint, tmp_path):
+    (tmp_path / "new.csv").write_text("smiles\n1\n2\n")
+    command = f"predict {checkpoint} ../new.csv --accelerator cpu -o out.csv"
+    told = end(start(tmp_path / "ray", f"{command} --ray {cluster.address}"), code=2)
+    assert told.startswith("error: column smiles of new.csv has numbers, such as 1")
+    assert len(told.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gnnak import __version__
+from gnnak.backend import use_backend
 from gnnak.errors import OptionError, TrainingError
 from gnnak.graphs.readers.files import make_folder
 from gnnak.optional import missing_package
@@ -50,6 +53,8 @@ CHECK_SECONDS = 120
 """Seconds within which all nodes must have started a worker and answered."""
 LOCK_SECONDS = 60
 """Seconds to wait until a worker that died no longer locks the folder of its run."""
+PARTS_PER_GPU = 4
+"""Number of parts of a prediction on a GPU, which idles while graphs are read."""
 RETRIES = 3
 """How often Ray starts a task again after its worker or its node has died."""
 PROBE = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False)"
@@ -132,6 +137,47 @@ class Cluster:
         name, key = ("GPU", "num_gpus") if self.is_gpu else ("CPU", "num_cpus")
         whole = self.ray.cluster_resources().get(name, 0.0)
         return max(1, int(whole / self.resources(jobs)[key]))
+
+    def map(self, function: partial[Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Apply a function to the items by tasks; yield the results in their order.
+
+        The first argument of `function` are the models that a task moves to its device.
+        At most twice as many tasks as the cluster does at once are under way.
+        """
+        jobs = PARTS_PER_GPU if self.is_gpu else max(1, int(self.least("CPU")))
+        most, running = 2 * self.slots(jobs), deque[Any]()
+        remote = self.ray.remote(max_retries=RETRIES, **self.resources(jobs))
+        task, shared = remote(call_on_worker), self.ray.put((function, self.machine))
+        for item in items:
+            running.append(task.remote(shared, item))
+            if len(running) == most:
+                yield self._result(running.popleft())
+        while running:
+            yield self._result(running.popleft())
+
+    def _result(self, result: Any) -> Any:
+        """Wait for the result of a task; raise its error without Ray's traceback."""
+        errors = self.ray.exceptions
+        while not wait(self.ray, [result], POLL_SECONDS):
+            continue
+        try:
+            return self.ray.get(result)
+        except errors.RayTaskError as error:
+            raise error.cause from None
+        except errors.RayError as error:
+            raise TrainingError(
+                f"a part was given up after {RETRIES} retries: {_first_line(error)}."
+            ) from error
+
+
+def call_on_worker(shared: tuple[partial[Any], Machine], item: Any) -> Any:
+    """Apply a function in a worker of Ray, with its models on the worker's device."""
+    function, machine = shared
+    torch.set_num_threads(1)
+    for model in function.args[0]:
+        model.to(machine.device)
+    with use_backend(machine.backend):
+        return function(item)
 
 
 def _rounded_down(amount: float) -> float:
@@ -340,6 +386,7 @@ class ClusterPool:
         left = max(0.0, min(POLL_SECONDS, self.end - time.monotonic()))
         for result in wait(ray, list(self._running), left):
             task, started, _ = self._running.pop(result)
+            assert isinstance(task.job, Job)
             try:
                 outcome, records = ray.get(result)
             except ray.exceptions.RayError as error:
