@@ -279,6 +279,8 @@ def _ask_nodes(ray: Any, folder: Path | None, files: Sequence[str]) -> list[Node
     ]
     for each in nodes:
         each.check()
+    if not nodes:
+        raise TrainingError("no node of the Ray cluster has a CPU; add a node.")
     return nodes
 
 

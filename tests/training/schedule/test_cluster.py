@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +7,8 @@ from gnnak import __version__
 from gnnak.errors import MissingPackageError, OptionError, TrainingError
 from gnnak.training.processes.machine import Machine
 from gnnak.training.schedule.cluster import Cluster, Node, connected
+
+ROOT = Path(__file__).parents[3]
 
 
 class FakeRay:
@@ -108,3 +111,30 @@ def test_connected_to_an_address_without_a_cluster_says_so(address, why, monkeyp
     told = str(refused.value)
     assert told.startswith(f"there is no Ray cluster at {address} ({why}")
     assert told.endswith("; give the address that `ray start` printed, or local.")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_connected_checks_that_all_nodes_see_the_files(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    runs, table = Path("runs"), tmp_path / "new.csv"
+    files = ["runs", "gone.csv", None]
+    with (
+        pytest.raises(TrainingError) as refused,
+        connected("local", Machine("cpu"), runs, files),
+    ):
+        pass
+    assert "does not see gone.csv; give a folder that all nodes" in str(refused.value)
+    assert list(runs.iterdir()) == []
+    table.touch()
+    with connected("local", Machine(), runs, [table, "new.csv"]) as cluster:
+        (node,) = cluster.nodes
+        assert (node.version, node.unseen) == (__version__, [])
+        assert not cluster.is_gpu
+    machine = Machine()
+    object.__setattr__(machine, "accelerator", "gpu")  # as on a machine with a GPU
+    told = "the Ray cluster has no GPU; use --accelerator cpu."
+    with pytest.raises(OptionError, match=told), connected("local", machine):
+        pass
