@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from shlex import quote
@@ -269,12 +269,7 @@ class TrainingMachine(MachineOptions):
 class ScheduleOptions:
     """Options for doing many runs: how many in parallel, and for how long."""
 
-    jobs: int = typer.Option(
-        1,
-        min=1,
-        help="Number of runs in parallel on the device; with --ray, on each GPU or, "
-        "without GPUs, on each node.",
-    )
+    jobs: int = typer.Option(1, min=1, help="Number of runs in parallel on the device.")
     minutes: float | None = option(
         min=0,
         help="Stop after this time. A run starts only if it is expected to end in "
@@ -294,6 +289,9 @@ class ScheduleOptions:
     def schedule(self, places: "Places", machine: "Machine") -> "Schedule":
         from gnnak.training.schedule.schedule import Schedule
 
+        if self.ray is not None and "GNNAK_DATA" in os.environ:
+            # Machines of a cluster may not have this variable.
+            places = replace(places, data=places.data or Path(os.environ["GNNAK_DATA"]))
         return Schedule(places, machine, self.jobs, self.minutes, self.long, self.ray)
 
 

@@ -150,7 +150,7 @@ def test_an_error_in_a_worker_is_one_sentence(cluster, checkpoint, tmp_path):
 @pytest.mark.parametrize(
     ("package", "told"),
     [
-        ("__version__ = '0.0.9'", "has gnnak 0.0.9, and this machine has "),
+        ("__version__ = '0.0.9'", "has gnnak 0.0.9; install "),
         ("raise ImportError('no')", "of the Ray cluster has no gnnak; install "),
     ],
 )

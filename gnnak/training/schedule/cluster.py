@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
 import os
-import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from gnnak import __version__
 from gnnak.backend import use_backend
 from gnnak.errors import OptionError, TrainingError
-from gnnak.graphs.readers.files import make_folder
 from gnnak.optional import missing_package
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
@@ -53,44 +51,12 @@ CHECK_SECONDS = 120
 """Seconds within which all nodes must have started a worker and answered."""
 LOCK_SECONDS = 60
 """Seconds to wait until a worker that died no longer locks the folder of its run."""
-PARTS_PER_GPU = 4
-"""Number of parts of a prediction on a GPU, which idles while graphs are read."""
 RETRIES = 3
 """How often Ray starts a task again after its worker or its node has died."""
+PARTS_PER_GPU = 4
+"""Number of parts of a prediction on a GPU, which idles while graphs are read."""
 PROBE = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False)"
 """A program that fails if no Ray cluster answers at an address."""
-GPUS = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
-"""A command that prints a line with name and memory, in MB, for each GPU of a node."""
-
-
-class Node(NamedTuple):
-    """What a node of a Ray cluster tells about itself."""
-
-    address: str
-    resources: dict[str, float]
-    """Ray's name and amount of each resource, such as `CPU` and `GPU`."""
-    version: str | None = __version__
-    """The version of gnnak; None if it cannot be imported."""
-    unseen: Sequence[str] = ()
-    """The files and folders that were asked for and do not exist on the node."""
-    gpus: Sequence[str] = ()
-    """What `GPUS` prints."""
-
-    def check(self) -> None:
-        """Raise `TrainingError` if the node cannot do the same work as this machine."""
-        told = f"the node {self.address} of the Ray cluster"
-        if self.version is None:
-            raise TrainingError(f"{told} has no gnnak; install {__version__} there.")
-        if self.version != __version__:
-            raise TrainingError(
-                f"{told} has gnnak {self.version}, and this machine has {__version__}; "
-                "install the same version on both."
-            )
-        if self.unseen:
-            raise TrainingError(
-                f"{told} does not see {self.unseen[0]}; give a folder that all nodes "
-                "share, under the same path."
-            )
 
 
 @dataclass(frozen=True)
@@ -99,7 +65,8 @@ class Cluster:
 
     ray: Any
     """The package `ray`, which is connected to the cluster."""
-    nodes: Sequence[Node]
+    nodes: Sequence[dict[str, float]]
+    """The resources of each node by Ray's names, such as `CPU` and `GPU`."""
     machine: Machine
     """How each task is executed."""
 
@@ -107,36 +74,33 @@ class Cluster:
     def is_gpu(self) -> bool:
         return self.machine.accelerator != "cpu"
 
-    @property
-    def device(self) -> str | None:
-        """The name of the GPUs; None if there are none, or their name is unknown."""
-        names = [line.rpartition(",")[0] for node in self.nodes for line in node.gpus]
-        return names[0] if names and self.is_gpu else None
-
     def least(self, name: str) -> float:
         """Return the smallest amount of a resource that comes with one device."""
-        nodes = [node.resources for node in self.nodes]
-        if not self.is_gpu:
-            return min(node.get(name, 0.0) for node in nodes)
-        return min(n.get(name, 0.0) / n["GPU"] for n in nodes if n.get("GPU"))
+        devices = "GPU" if self.is_gpu else ""
+        return min(node.get(name, 0.0) / node.get(devices, 1) for node in self.nodes)
 
     def resources(self, jobs: int, megabytes: float = 0.0) -> dict[str, float]:
-        """Return what Ray reserves for one of `jobs` tasks on a device."""
+        """Return what Ray reserves for one of `jobs` tasks on a device.
+
+        A task that needs more memory than its share of the GPU gets a larger share.
+        """
         share, found = 1 / jobs, {}
         if self.is_gpu:
-            sizes = [line.rpartition(",")[2] for n in self.nodes for line in n.gpus]
-            memory = SHARE * min(map(float, sizes), default=math.inf)
-            share = min(1.0, max(share, (megabytes + CONTEXT_MB) / memory))
-            found["num_gpus"] = _rounded_down(share)
+            if torch.cuda.is_available():  # the others are expected to be like this one
+                whole = torch.cuda.get_device_properties(0).total_memory / 2**20
+                share = max(share, (megabytes + CONTEXT_MB) / (SHARE * whole))
+            share = min(1.0, share)
+            found["num_gpus"] = math.floor(share * 1e4) / 1e4
         elif megabytes:
             found["memory"] = min(megabytes * 2**20, self.least("memory"))
-        return found | {"num_cpus": _rounded_down(share * self.least("CPU"))}
+        cpus = share * self.least("CPU")
+        return found | {"num_cpus": int(cpus) if cpus >= 1 else round(cpus - 5e-5, 4)}
 
     def slots(self, jobs: int) -> int:
-        """Return how many tasks the nodes that are alive now can do at once."""
+        """Return how many tasks the cluster does at once."""
         name, key = ("GPU", "num_gpus") if self.is_gpu else ("CPU", "num_cpus")
-        whole = self.ray.cluster_resources().get(name, 0.0)
-        return max(1, int(whole / self.resources(jobs)[key]))
+        amount = self.resources(jobs)[key]
+        return sum(int(node.get(name, 0.0) / amount) for node in self.nodes)
 
     def map(self, function: partial[Any], items: Iterable[Any]) -> Iterator[Any]:
         """Apply a function to the items by tasks; yield the results in their order.
@@ -145,29 +109,20 @@ class Cluster:
         At most twice as many tasks as the cluster does at once are under way.
         """
         jobs = PARTS_PER_GPU if self.is_gpu else max(1, int(self.least("CPU")))
-        most, running = 2 * self.slots(jobs), deque[Any]()
         remote = self.ray.remote(max_retries=RETRIES, **self.resources(jobs))
         task, shared = remote(call_on_worker), self.ray.put((function, self.machine))
-        for item in items:
-            running.append(task.remote(shared, item))
-            if len(running) == most:
-                yield self._result(running.popleft())
+        results = (task.remote(shared, item) for item in items)
+        running = deque(islice(results, 2 * self.slots(jobs)))
         while running:
-            yield self._result(running.popleft())
-
-    def _result(self, result: Any) -> Any:
-        """Wait for the result of a task; raise its error without Ray's traceback."""
-        errors = self.ray.exceptions
-        while not wait(self.ray, [result], POLL_SECONDS):
-            continue
-        try:
-            return self.ray.get(result)
-        except errors.RayTaskError as error:
-            raise error.cause from None
-        except errors.RayError as error:
-            raise TrainingError(
-                f"a part was given up after {RETRIES} retries: {_first_line(error)}."
-            ) from error
+            while not wait(self.ray, [running[0]], POLL_SECONDS):
+                continue
+            try:
+                found = self.ray.get(running.popleft())
+            except self.ray.exceptions.RayError as error:
+                told = f"a part was tried {RETRIES + 1} times: {_reason(error)}."
+                raise getattr(error, "cause", TrainingError(told)) from None
+            yield found
+            running.extend(islice(results, 1))
 
 
 def call_on_worker(shared: tuple[partial[Any], Machine], item: Any) -> Any:
@@ -180,22 +135,11 @@ def call_on_worker(shared: tuple[partial[Any], Machine], item: Any) -> Any:
         return function(item)
 
 
-def _rounded_down(amount: float) -> float:
-    """Round an amount of a resource so that Ray takes it: to 4 digits, or whole."""
-    return int(amount) if amount >= 1 else math.floor(amount * 1e4) / 1e4
-
-
 @contextmanager
 def connected(
-    address: str,
-    machine: Machine,
-    folder: Path | None = None,
-    files: Iterable[str | Path | None] = (),
+    address: str, machine: Machine, files: Iterable[str | Path] = ()
 ) -> Iterator[Cluster]:
-    """Context manager: connect to a Ray cluster, after its nodes have been checked.
-
-    All nodes must see `files`, and a file that is written to `folder` for this check.
-    """
+    """Context manager: connect to a Ray cluster whose nodes all see some files."""
     try:
         import ray
     except ImportError as error:
@@ -208,12 +152,13 @@ def connected(
         _check_address(address)
     ray.init(address, **options)
     try:
-        nodes = _ask_nodes(ray, folder, [str(file) for file in files if file])
-        has_gpu = any(node.resources.get("GPU") for node in nodes)
-        if machine.accelerator == "gpu" and not has_gpu:
-            raise OptionError("the Ray cluster has no GPU; use --accelerator cpu.")
-        if not has_gpu:
-            machine = replace(machine, accelerator="cpu")
+        nodes = _check_nodes(ray, [os.path.abspath(file) for file in files])
+        if machine.accelerator != "cpu":
+            with_gpu = [node for node in nodes if node.get("GPU")]
+            if machine.accelerator == "gpu" and not with_gpu:
+                raise OptionError("the Ray cluster has no GPU; use --accelerator cpu.")
+            nodes = with_gpu or nodes
+            machine = machine if with_gpu else replace(machine, accelerator="cpu")
         yield Cluster(ray, nodes, machine)
     finally:
         ray.shutdown()
@@ -221,67 +166,64 @@ def connected(
 
 def _check_address(address: str) -> None:
     """Connect in another process, because Ray tries for minutes without an answer."""
-    command, reason = [sys.executable, "-c", PROBE, address], ["no answer"]
+    command = [sys.executable, "-c", PROBE, address]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=CONNECT_SECONDS
         )
+    except subprocess.TimeoutExpired:
+        reason = "no answer"
+    else:
         if done.returncode == 0:
             return
-        reason = done.stderr.strip().splitlines() or reason
-    except subprocess.TimeoutExpired:
-        pass
+        reason = done.stderr.strip().rpartition("\n")[2].rstrip(".")
     raise OptionError(
-        f"there is no Ray cluster at {address} ({reason[-1].rstrip('.')}); give the "
-        "address that `ray start` printed, or local."
+        f"there is no Ray cluster at {address} ({reason}); give the address that `ray "
+        "start` printed, or local."
     )
 
 
-def _ask_nodes(ray: Any, folder: Path | None, files: Sequence[str]) -> list[Node]:
-    """Start a task on each node that looks at it; check and return the answers."""
-    place, command, paths = os.getcwd(), GPUS, {file: file for file in files}
-    token = None
-    if folder is not None:
-        token = make_folder(folder) / f".ray-{secrets.token_hex(8)}"
-        token.touch()
-        paths[str(folder)] = str(token)
+def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, float]]:
+    """Start a task on each node to check it; return the resources of the nodes."""
 
     # Ray sends a local function as code, so that nodes without gnnak can run it.
-    def look() -> dict[str, Any]:
-        found: dict[str, Any] = {"version": None, "gpus": []}
-        with suppress(ImportError):
-            found["version"] = import_module("gnnak").__version__
-        with suppress(OSError, subprocess.TimeoutExpired):
-            run = subprocess.run(command, capture_output=True, text=True, timeout=20)
-            found["gpus"] = run.stdout.splitlines()
-        there = {name: os.path.join(place, path) for name, path in paths.items()}
-        return found | {"unseen": [n for n in there if not os.path.exists(there[n])]}
+    def look() -> tuple[str | None, list[str]]:
+        try:
+            version = import_module("gnnak").__version__
+        except ImportError:
+            version = None
+        return version, [file for file in files if not os.path.exists(file)]
 
-    strategy = import_module("ray.util.scheduling_strategies")
-    task, told, asked = ray.remote(num_cpus=0)(look), ray.nodes(), []
-    told = [node for node in told if node["Alive"] and node["Resources"].get("CPU")]
-    for node in told:
-        there = strategy.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        asked.append(task.options(scheduling_strategy=there).remote())
+    on_node = import_module(
+        "ray.util.scheduling_strategies"
+    ).NodeAffinitySchedulingStrategy
+    task = ray.remote(num_cpus=0)(look)
+    nodes = [n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+    places = [on_node(node["NodeID"], soft=False) for node in nodes]
+    asked = [task.options(scheduling_strategy=place).remote() for place in places]
     try:
         answers = ray.get(asked, timeout=CHECK_SECONDS)
     except ray.exceptions.RayError as error:
-        reason = _first_line(error)
-        raise TrainingError(
-            f"a node of the Ray cluster does not answer ({reason}); see `ray status`."
-        ) from error
-    finally:
-        if token is not None:
-            token.unlink(missing_ok=True)
-    nodes = [
-        Node(node["NodeManagerAddress"], node["Resources"], **answer)
-        for node, answer in zip(told, answers, strict=True)
-    ]
-    for each in nodes:
-        each.check()
+        told = f"a node of the Ray cluster does not answer: {_reason(error)}"
+        raise TrainingError(f"{told}; see `ray status`.") from error
+    for node, answer in zip(nodes, answers, strict=True):
+        check_node(node["NodeManagerAddress"], *answer)
     if not nodes:
         raise TrainingError("no node of the Ray cluster has a CPU; add a node.")
-    return nodes
+    return [node["Resources"] for node in nodes]
+
+
+def check_node(address: str, version: str | None, unseen: Sequence[str]) -> None:
+    """Raise `TrainingError` if a node has another `version`, or does not see files."""
+    told = f"the node {address} of the Ray cluster"
+    if version != __version__:
+        found = "no gnnak" if version is None else f"gnnak {version}"
+        raise TrainingError(f"{told} has {found}; install gnnak {__version__} there.")
+    if unseen:
+        raise TrainingError(
+            f"{told} does not see {unseen[0]}; give a folder that all nodes share, "
+            "under the same path."
+        )
 
 
 def wait(ray: Any, results: list[Any], seconds: float, count: int = 1) -> list[Any]:
@@ -297,9 +239,8 @@ def wait(ray: Any, results: list[Any], seconds: float, count: int = 1) -> list[A
     return ready
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+def _reason(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _own_results(places: Places, job: Job) -> Places:
@@ -326,88 +267,69 @@ def train_on_worker(
         if stopped.number == signal.SIGINT:  # Ray cancels the task
             raise KeyboardInterrupt from None
         os._exit(1)  # the node ends; Ray starts the task again on another one
-    gc.collect()
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
     return outcome, [] if outcome.failed else read_records(train.places.records)
 
 
+@dataclass
 class ClusterPool:
     """Does the tasks of a queue on a Ray cluster, until `seconds` have passed."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        queue: Queue,
-        train: Training,
-        watcher: Watcher,
-        seconds: float = math.inf,
-    ) -> None:
-        self.cluster, self.queue, self.train = cluster, queue, train
-        self.watcher, self.end = watcher, time.monotonic() + seconds
-        self.result = Result()
-        self._remote = cluster.ray.remote(max_retries=RETRIES)(train_on_worker)
-        # The task, its start and its number, by the reference to its result.
-        self._running: dict[Any, tuple[Task, float, str]] = {}
-        self._started = 0
+    cluster: Cluster
+    queue: Queue
+    train: Training
+    watcher: Watcher
+    seconds: float = math.inf
+    result: Result = field(default_factory=Result)
+    running: dict[Any, tuple[Task, float]] = field(default_factory=dict)
+    """The tasks under way and their starts, by the references to their results."""
 
     def run(self) -> Result:
+        ray, end = self.cluster.ray, time.monotonic() + self.seconds
         try:
-            while time.monotonic() < self.end:
-                self._submit()
-                if not self._running:
+            while (left := end - time.monotonic()) > 0:
+                while len(self.running) < self.queue.workers and self._start(left):
+                    continue
+                if not self.running:
                     break
-                shown = {name: (task, at) for task, at, name in self._running.values()}
-                self.watcher.update(shown, self.queue)
-                self._receive()
-            self.result.cut = [task.job for task, *_ in self._running.values()]
+                shown = enumerate(self.running.values(), start=1)
+                self.watcher.update({str(n): each for n, each in shown}, self.queue)
+                for result in wait(ray, [*self.running], min(left, POLL_SECONDS)):
+                    self._finish(result, *self.running.pop(result))
+            self.result.cut = [task.job for task, _ in self.running.values()]
             self.result.waiting = [task.job for task in self.queue.waiting]
             return self.result
         finally:
-            self._cancel()
+            for result in self.running:
+                ray.cancel(result)
+            if count := len(self.running):
+                wait(ray, [*self.running], STOP_SECONDS, count)
 
-    def _submit(self) -> None:
-        jobs = self.train.machine.jobs
-        while len(self._running) < self.cluster.slots(jobs):
-            now = time.monotonic()
-            running = [task for task, *_ in self._running.values()]
-            task = self.queue.take(running, self.end - now)
-            if task is None:
-                return
-            sharing = 1 if task.alone else jobs
-            needed = self.cluster.resources(sharing, task.megabytes)
-            threads = max(1, int(needed["num_cpus"]))
-            remote = self._remote.options(name=task.job.title, **needed)
-            result = remote.remote(self.train, task.job, os.getcwd(), threads)
-            self._started += 1
-            self._running[result] = task, now, str(self._started)
+    def _start(self, left: float) -> bool:
+        """Start a task; return False if none may start in the `left` seconds."""
+        task = self.queue.take([task for task, _ in self.running.values()], left)
+        if task is None:
+            return False
+        jobs = 1 if task.alone else self.train.machine.jobs
+        needed = self.cluster.resources(jobs, task.megabytes)
+        remote = self.cluster.ray.remote(max_retries=RETRIES, **needed)(train_on_worker)
+        threads = max(1, int(needed["num_cpus"]))
+        result = remote.remote(self.train, task.job, os.getcwd(), threads)
+        self.running[result] = task, time.monotonic()
+        return True
 
-    def _receive(self) -> None:
-        """Wait for a run to end, at most `POLL_SECONDS`, and append its record."""
-        ray = self.cluster.ray
-        left = max(0.0, min(POLL_SECONDS, self.end - time.monotonic()))
-        for result in wait(ray, list(self._running), left):
-            task, started, _ = self._running.pop(result)
-            assert isinstance(task.job, Job)
-            try:
-                outcome, records = ray.get(result)
-            except ray.exceptions.RayError as error:
-                outcome, records = Ended(_first_line(error), failed=True), []
-            places = self.train.places
-            for record in records:
-                append_record(places.records, record)
-                _own_results(places, task.job).records.unlink(missing_ok=True)
-            if outcome.out_of_memory and not task.alone:
-                self.queue.add(task.retry(alone=True))
-                self.watcher.retried(task, RUN_ALONE)
-                continue
-            self.result.add(task.job, outcome)
-            self.watcher.ended(task, outcome, time.monotonic() - started)
-
-    def _cancel(self) -> None:
-        """Stop the runs that are left; wait until they have written checkpoints."""
-        left = list(self._running)
-        for result in left:
-            self.cluster.ray.cancel(result)
-        if left:
-            wait(self.cluster.ray, left, STOP_SECONDS, len(left))
+    def _finish(self, result: Any, task: Task, started: float) -> None:
+        """Append the record of a run that has ended, and show its outcome."""
+        assert isinstance(task.job, Job)
+        try:
+            outcome, records = self.cluster.ray.get(result)
+        except self.cluster.ray.exceptions.RayError as error:
+            outcome, records = Ended(_reason(error), failed=True), []
+        for record in records:
+            append_record(self.train.places.records, record)
+            _own_results(self.train.places, task.job).records.unlink(missing_ok=True)
+        if outcome.out_of_memory and not task.alone:
+            self.queue.add(task.retry(alone=True))
+            self.watcher.retried(task, RUN_ALONE)
+            return
+        self.result.add(task.job, outcome)
+        self.watcher.ended(task, outcome, time.monotonic() - started)

@@ -230,9 +230,6 @@ def work(
         connection.send(torch.cuda.mem_get_info()[0] / 1e6 if gpu else None)
         while (job := connection.recv()) is not None:
             connection.send(do_job(train, job))
-            gc.collect()
-            if torch.cuda.is_initialized():
-                torch.cuda.empty_cache()
     except (EOFError, BrokenPipeError, Stopped):
         return
 
@@ -248,6 +245,10 @@ def do_job(train: Callable[[Any], str], job: Work) -> Ended:
         text = lines[-1] if lines else type(error).__name__
         oom = isinstance(error, torch.OutOfMemoryError)
         return Ended(lines[0] if oom else text, failed=True, out_of_memory=oom)
+    finally:
+        gc.collect()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
 
 TRIES = 2

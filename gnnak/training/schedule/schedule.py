@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from gnnak.datasets.cache import DATA_VARIABLE
 from gnnak.errors import counted
+from gnnak.graphs.readers.files import make_folder
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import stoppable
 from gnnak.training.records.lookup import RunRecords, dataset_sizes, read_statistics
 from gnnak.training.records.results import check_appendable, environment
-from gnnak.training.schedule.cluster import ClusterPool, connected
+from gnnak.training.schedule.cluster import Cluster, ClusterPool, connected
 from gnnak.training.schedule.estimate import Estimator, epochs_done
 from gnnak.training.schedule.pool import (
     Ended,
@@ -36,11 +35,6 @@ from gnnak.training.schedule.pool import (
     seconds_to_end,
     without_repeats,
 )
-
-GO_ON = "give the same command to go on"
-"""What to do after the runs were stopped."""
-FILES = ("path", "labels", "validation", "test")
-"""The options of the user's own data that name files."""
 
 
 class ScheduleView(Watcher):
@@ -124,67 +118,63 @@ class Schedule:
     ray: str | None = None
     """Address of a Ray cluster that does the runs; None means this machine."""
 
-    def tasks(self, jobs: Sequence[Job], device: str | None = None) -> list[Task]:
+    def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         records = RunRecords.read(*self.places.all_results).timed
         sizes = dataset_sizes(read_statistics(self.places.results))
-        device = device or environment(self.machine.device)["device"]
+        device = environment(self.machine.device)["device"]
         estimator = Estimator(records, device, self.jobs, sizes)
         return [
             Task(job, *(estimator(job.config, self.epochs_done(job)) or ()))
             for job in without_repeats(jobs)
         ]
 
-    @property
-    def seconds(self) -> float:
-        return math.inf if self.minutes is None else 60 * self.minutes
-
     def epochs_done(self, job: Job) -> int:
         return epochs_done(self.places.of(job.config, job.experiment))
 
     def run(self, jobs: Sequence[Job], console: Console) -> Result:
         """Do the runs, show their progress, and print which runs are left."""
-        if not jobs:
+        tasks = self.tasks(jobs)
+        if not tasks:
             return Result()
-        if self.ray is not None:
-            result = self.run_on_ray(self.ray, jobs, console)
-        else:
-            with stoppable(GO_ON):
-                result = self.run_tasks(self.tasks(jobs), console)
+        connection = (
+            nullcontext() if self.ray is None else self.connected(self.ray, jobs)
+        )
+        # `stoppable` replaces the handlers of signals that Ray installs.
+        with connection as cluster, stoppable("give the same command to go on"):
+            result = self.run_tasks(tasks, console, cluster)
         told = what_is_left(result)
         if told:
             console.print(told, highlight=False, soft_wrap=True)
         return result
 
-    def run_tasks(self, tasks: Sequence[Task], console: Console) -> Result:
+    @contextmanager
+    def connected(self, address: str, jobs: Sequence[Job]) -> Iterator[Cluster]:
+        """Context manager: connect to Ray, if all nodes see the data and a new file."""
+        data = {self.places.data, *(job.config.data.own.path for job in jobs)}
+        with NamedTemporaryFile(dir=make_folder(self.places.runs)) as new:
+            files = [".", new.name, *(file for file in data if file is not None)]
+            with connected(address, self.machine, files) as cluster:
+                yield cluster
+
+    def run_tasks(
+        self, tasks: Sequence[Task], console: Console, cluster: Cluster | None = None
+    ) -> Result:
         check_appendable(self.places.records)
         workers = max(1, min(self.jobs, len(tasks)))
+        if cluster is not None:
+            workers = cluster.slots(self.jobs)
+        seconds = math.inf if self.minutes is None else 60 * self.minutes
         train = Training(self.places, replace(self.machine, jobs=workers))
-        shared = self.machine.is_gpu and workers > 1
+        shared = cluster is None and self.machine.is_gpu and workers > 1
         service = multi_process_service() if shared else nullcontext(False)
         view = ScheduleView(console, len(tasks), workers, self.epochs_done)
         with service, view:
             queue = Queue(tasks, long=self.long, workers=workers)
-            logs, seconds = self.places.runs, self.seconds
-            return Pool(queue, workers, train, logs, view, seconds).run()
-
-    def run_on_ray(self, address: str, jobs: Sequence[Job], console: Console) -> Result:
-        check_appendable(self.places.records)
-        given = self.places.data or os.environ.get(DATA_VARIABLE)
-        places = replace(self.places, data=Path(given) if given else None)
-        own = {job.config.data.own for job in jobs}
-        files = {getattr(each, name) for each in own for name in FILES} | {given}
-        machine = replace(self.machine, jobs=self.jobs)
-        with connected(address, machine, places.runs, files) as cluster:
-            tasks = self.tasks(jobs, cluster.device)
-            slots = cluster.slots(self.jobs)
-            queue = Queue(tasks, long=self.long, workers=slots)
-            train = Training(places, cluster.machine)
-            # `stoppable` replaces the handlers of signals that Ray has installed.
-            with (
-                stoppable(GO_ON),
-                ScheduleView(console, len(tasks), slots, self.epochs_done) as view,
-            ):
-                return ClusterPool(cluster, queue, train, view, self.seconds).run()
+            if cluster is not None:
+                machine = replace(cluster.machine, jobs=self.jobs)
+                train = Training(self.places, machine)
+                return ClusterPool(cluster, queue, train, view, seconds).run()
+            return Pool(queue, workers, train, self.places.runs, view, seconds).run()
 
     def show(self, jobs: Sequence[Job], console: Console) -> None:
         tasks = sorted(self.tasks(jobs), key=lambda task: -task.seconds)
