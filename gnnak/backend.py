@@ -54,7 +54,7 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 
 def default_backend() -> Backend:
-    """Return the default backend; `PLAIN` unless `set_default_backend` was called."""
+    """Return the default backend, which `set_default_backend` sets, else `PLAIN`."""
     return _default.find()
 
 

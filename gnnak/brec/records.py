@@ -1,7 +1,7 @@
 """Count the pairs of BREC that WL tests distinguish, and build the JSON records.
 
 The *ceiling* of a network is the count of a WL (Weisfeiler-Leman) test that is at least
-as expressive.
+as expressive as the network.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -95,7 +95,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return, per pair, if it is distinguished (None: error), and the error's text."""
+    """Return whether each pair is distinguished (None: not tested), and the error."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

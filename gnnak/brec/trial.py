@@ -143,7 +143,7 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 
 
 THRESHOLD = 72.34
-"""The paired test distinguishes graphs if its value exceeds this (32 relabellings)."""
+"""With 32 relabellings, the test distinguishes two graphs if its value exceeds this."""
 RIDGE = 1e-8
 """Ridge added to a singular covariance, relative to the embeddings' mean square."""
 ROUNDING = 1e-6
@@ -156,9 +156,9 @@ class PairedTest(NamedTuple):
     """The result of BREC's paired test for two graphs, each with q relabellings."""
 
     released: float
-    """The value as in BREC's released code, which does not multiply it by q."""
+    """The value as in BREC's released code, which lacks the factor of `corrected`."""
     corrected: float
-    """The value multiplied by q; 0 if mean embeddings are equal up to rounding."""
+    """The value times the number of relabellings; 0 if mean embeddings are equal."""
     singular: bool
     """Whether the covariance is singular; `released` then misses some differences."""
 
@@ -238,7 +238,7 @@ OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Values of the paired test on one pair; `corrected` ones are multiplied by q."""
+    """Values of the paired test on one pair of graphs, as in `PairedTest`."""
 
     released: float
     corrected: float

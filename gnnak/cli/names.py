@@ -141,7 +141,7 @@ def check_metric(name: str | None) -> str | None:
 
 
 def check_data(files: str) -> Callable[[str], str]:
-    """Return a callback that refuses a name of no data set that is no path either."""
+    """Return a callback that accepts only names of data sets and existing paths."""
 
     def check(name: str) -> str:
         path = Path(name)

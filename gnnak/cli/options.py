@@ -112,7 +112,7 @@ TESTS = option(
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
 RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
-"""Fields of `RunOptions` with the (short) name of an option of a run, such as `lr`."""
+"""Fields of `RunOptions` that set options of a run; some names are short, as `lr`."""
 
 
 @dataclass
@@ -385,7 +385,7 @@ def given(**options: Any) -> dict[str, Any]:
 def find_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list["Contender"]:
-    """Return WL tests, each with those options that it supports; refuse the others."""
+    """Return WL tests with the options that each supports; refuse unused options."""
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}

@@ -35,8 +35,8 @@ PINNED = {
     ),
     "ogbg-pcba.zip": "0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53",
 }
-"""SHA-256 checksums of archives, by file name. GraphDatasets.jl publishes those of the
-TU collection, TensorFlow Datasets that of MolPCBA."""
+"""SHA-256 checksums of archives, by file name. The checksums of the TU collection are
+from GraphDatasets.jl. The checksum of MolPCBA is from TensorFlow Datasets."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Timeout of a connection, in seconds."""
@@ -65,7 +65,7 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name`, unless it exists with the known checksum."""
+    """Return `folder / name`; download the file if it is missing or was changed."""
     path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):

@@ -1,4 +1,4 @@
-"""Build a `Dataset` from a data file, from generated or from downloaded graphs."""
+"""Build a `Dataset` from graphs that are read from a file, generated or downloaded."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -50,7 +50,7 @@ def read_or_make(
     seeded: bool = False,
     required: Sequence[str] = (),
 ) -> tuple[GraphFile, str]:
-    """Read a data file or, if missing, call `make` (cached); return graphs, source."""
+    """Read graphs from a file, or `make` and cache them; also return the source."""
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
         return read_npz(path, required=required), path.name

@@ -113,7 +113,7 @@ INDEX = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/{commit}/"
     "data/molecules/{split}.index"
 )
-"""Address of the positions of ZINC-12K's molecules in `MOLECULES`."""
+"""Address of a file that lists which molecules of `MOLECULES` are in ZINC-12K."""
 COMMITS = {
     "train": "1068260d2d58cbe616d3d34de9a3c1fbf8332715",
     "val": "7125b402b4f386e1897549cebf76fcab32738e21",
@@ -211,7 +211,7 @@ def _tu_store(
 
 
 def fetch_nodes(name: str, folder: Path) -> GraphFile:
-    """Download a graph with node classes through PyG; split it if it lacks masks."""
+    """Download a graph through PyG; if it has no masks, split its nodes at random."""
     from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
 
     root = str(folder / name)
@@ -242,7 +242,7 @@ def node_split(y: Tensor) -> Tensor:
 
 
 def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
-    """Load one graph with classes of nodes; `seed` and `target` have no effect."""
+    """Load one graph with classes of nodes; ignore the seed and target of `request`."""
     file_name = f"node-{info.name}.npz"
     path = find_file(file_name, request.data_dir)
     if path is not None:
@@ -329,9 +329,9 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
     The similarity of nodes $i$ and $j$ at distance $d_{ij}$ is $(A_{ij} + A_{ji}) / 2$
     with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$, where $s_i$ is the mean of $d_{ij}$
-    over the eight nodes nearest to $i$. `numpy.argpartition` finds the nine superpixels
-    and, as in the published graphs, the last of them is left out. `x`, [n, 5], is
-    scaled to 0..1.
+    over the eight nodes nearest to $i$. `numpy.argpartition` returns the nine
+    superpixels in no particular order. As in the published graphs, the last one that it
+    returns is left out. `x`, [n, 5], is scaled to 0..1.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -407,10 +407,10 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
-    """Load a data set of the TU collection with the ten folds of the GIN paper.
+    """Load a data set of the TU collection; draw ten folds if its file has none.
 
-    As in the published code for these folds, `x` is the one-hot node label or, in
-    IMDB-B, the one-hot node degree. In REDDIT-B, all nodes have the same feature.
+    As in the GIN paper, `x` is the one-hot node label or, in IMDB-B, the one-hot node
+    degree. In REDDIT-B, all nodes have the same feature.
     """
     name = info.name
     required = () if name in ("imdb-b", "reddit-b") else ("x",)

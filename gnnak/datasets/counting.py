@@ -83,7 +83,7 @@ ENTROPY = 0
 def counting_graphs(
     seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate random regular graphs; delete as many edges of each as it has nodes."""
+    """Generate random regular graphs; in a graph of n nodes, delete n random edges."""
     random = np.random.default_rng([ENTROPY, seed])
     graphs = []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):

@@ -161,8 +161,8 @@ class SubgraphSizes:
 
         $$4 L (d + h)\,b\,(15\,\bar m + \bar f)$$
 
-        for L layers of width d and hop embeddings of width h, and batches of b graphs
-        with $\bar m$ node copies and $\bar f$ edge copies on average.
+        for L layers of width d, hop embeddings of width h, and batches of b graphs. On
+        average, a graph has $\bar m$ node copies and $\bar f$ edge copies.
         """
         states = STATES_PER_COPY * float(self.copies.double().mean())
         states += STATES_PER_EDGE_COPY * float(self.edge_copies.double().mean())

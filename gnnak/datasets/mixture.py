@@ -22,8 +22,8 @@ Sampler = Callable[[int, np.random.Generator], nx.Graph]
 """Samples a graph; the arguments are its number of nodes and a random generator."""
 
 PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
-"""For training, validation and test: the number of graphs of each size, and the sizes,
-which are numbers of nodes."""
+"""For training, validation and test: how many graphs are sampled for each number of
+nodes, and the numbers of nodes."""
 KEEP_THRESHOLD = 0.9
 """As in the paper's code, `toggled` keeps an edge of a sparse graph if the mean of two
 uniform random numbers is below this, which keeps 98 % of the edges."""
@@ -151,7 +151,7 @@ CHUNK = 512
 def graph_property(store: GraphStore, name: Property) -> Tensor:
     r"""Compute one property of every graph; return the values, [g], float64.
 
-    The eccentricity $e(i)$ is the largest distance of node $i$ in its component.
+    The eccentricity $e(i)$ is the largest finite distance of a node from node $i$.
 
     - `connected`: 1 if the graph is connected, else 0.
     - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0. This is

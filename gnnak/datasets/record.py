@@ -55,9 +55,9 @@ METRICS: dict[str, MetricKind] = {
     "roc-auc": MetricKind("AUROC", CLASSES),
     "average-precision": MetricKind("AveragePrecision", CLASSES),
 }
-"""The metrics by name. `class-recall` is the recall averaged over classes. A metric of
-several targets or labels is the mean over columns; columns of labels without both 0 and
-1 are skipped."""
+"""The metrics by name. `class-recall` is the recall averaged over classes. With several
+targets or labels, the score is the mean over them. Labels that are always 0 or always 1
+are skipped."""
 DEFAULTS: dict[Task, str] = {
     "regression": "mae",
     "classification": "accuracy",
@@ -87,7 +87,7 @@ Protocol = Literal["split", "published", "held-out"]
 - `published`: as in the paper's code. Either one fold is both the validation and the
   test set, or all graphs are in all three sets.
 - `held-out`: by different folds for training, validation and testing. Without folds,
-  the split is as in `published`, but BatchNorm is in evaluation mode in scoring.
+  all graphs are in all three sets, and BatchNorm is in evaluation mode in scoring.
 """
 
 
@@ -188,7 +188,7 @@ class Dataset:
         return self.store if self.info.one_graph else self.store.subset(positions)
 
     def targets_of(self, positions: Tensor) -> Tensor:
-        """Return targets at positions: of nodes if `info.one_graph`, else of graphs."""
+        """Return targets of nodes (if `info.one_graph`) or graphs at `positions`."""
         y = self.store.y if self.info.one_graph else self.store.subset(positions).y
         assert y is not None
         return y[positions] if self.info.one_graph else y

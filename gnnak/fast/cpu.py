@@ -113,7 +113,7 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The distinct pairs (node or subgraph, hop) of all node copies, sorted."""
+    """The u distinct pairs (node or subgraph, hop) of all node copies, sorted."""
 
     of_copies: Incidence
     """[m, u]: the 1 in row i marks the pair of node copy i."""
@@ -268,7 +268,7 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Run the base GNN up to its last Linears; return the states and these Linears."""
+    """Run the base GNN except the last Linears; return its states and these Linears."""
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn

@@ -21,7 +21,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 FAST_NODES = 256
 """Largest connected component, in nodes, that the kernels support."""
 MIN_BLOCK = 64
-"""Smallest block size, in nodes. Triton compiles less often for fewer block sizes."""
+"""Smallest block size, in nodes. Triton compiles each kernel once per block size."""
 
 
 def _block_of(plan: Plan) -> int:

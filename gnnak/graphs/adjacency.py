@@ -11,12 +11,12 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The sources of each node's incoming edges: of `v`, `node[ptr[v]:ptr[v + 1]]`."""
+    """Sources of incoming edges; those of node `v` are `node[ptr[v]:ptr[v + 1]]`."""
 
     ptr: Tensor
     """[n + 1]: row pointer."""
     node: Tensor
-    """[e]: the neighbours of node 0, then those of node 1, ...; each sorted by node."""
+    """[e]: the neighbours of node 0 in increasing order, then those of node 1, ..."""
     edge: Tensor
     """[e]: the column of `edge_index` for each entry of `node`."""
     key: Tensor

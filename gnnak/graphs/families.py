@@ -203,7 +203,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return one graph per node: switched to isolate the node, then without it."""
+    """For each node, isolate the node by switching (see `switched`) and remove it."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()

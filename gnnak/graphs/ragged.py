@@ -54,7 +54,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Cut rows into chunks of about `limit` work; return the starts of later chunks.
+    """Cut rows into chunks of about `limit` work; return their starts, without row 0.
 
     A chunk starts at each row that takes the running total above a multiple of `limit`.
 

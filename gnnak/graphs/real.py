@@ -13,7 +13,7 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""Name of the attribute, not a PyG field, with a padded batch's `RealCounts`."""
+"""Name of the attribute of a padded batch with its `RealCounts`; no PyG field."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class RealCounts:
     """
 
     counts: Tensor
-    """[6], int64, on the batch's device: numbers in the order of `BATCH_AXES`, the last
-    three 0 without rooted subgraphs."""
+    """[6], int64, on the batch's device: numbers in the order of `BATCH_AXES`. The last
+    three are 0 if the batch has no rooted subgraphs."""
 
     @property
     def graphs(self) -> Tensor:

@@ -294,7 +294,7 @@ def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
 def add_reverse_edges(
     edge_index: Tensor, directed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Insert each edge's reverse edge after it; also return the edges' old places."""
+    """Insert a reverse edge after each edge; also return the old positions of both."""
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
         has_reverse = has_reverse & ~directed
@@ -366,7 +366,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Return each edge's group, [e]: equal attributes and ends, in either direction."""
+    """Group edges by attributes and ends, in either direction; return groups, [e]."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]

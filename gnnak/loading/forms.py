@@ -190,7 +190,7 @@ class PaddedForm:
         return type(None), ()
 
     def update(self, name: str, value: object) -> None:
-        """Copy a field to the padded batch again: `.data` may change it unnoticed."""
+        """Copy a field to the padded batch again, in case its `.data` was changed."""
         given = self.item.batch
         padded = self.item.extra.get(name, getattr(given, name, None))
         if not self.is_copy or padded is None or not isinstance(value, Tensor):
@@ -210,7 +210,7 @@ class PaddedForm:
 class Unpadded:
     """Computes the padded form of a PyG batch when it is needed.
 
-    Keeps no tensor of the batch with a row per node, edge or graph in memory. `axes`
+    It does not keep the batch's tensors of nodes, edges and graphs in memory. `axes`
     maps each field to the axis of its rows, or to None if the field cannot be padded.
     """
 
@@ -321,7 +321,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return the axis that has as many rows as `value`, or None if it is not unique."""
+    """Return the only axis with as many rows as `value`; None if none or several."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None

@@ -84,12 +84,12 @@ class GraphLoader(HasEpochs):
         seed: Random seed of the order and of random subgraphs.
         pad: Whether each batch also gets a padded form: the same batch with padding,
             which `TrainingStep` needs to capture CUDA graphs. The batch itself never
-            has padding. If None, batches on a GPU are padded in advance while a
-            `TrainingStep` uses their padded forms; any other batch is padded when a
-            `TrainingStep` first gets it.
+            has padding. If None, only batches on a GPU get padded forms. While a
+            `TrainingStep` uses padded forms, they are computed with the batches;
+            otherwise, a padded form is computed when it is first needed.
         drop_last: Whether to leave out a last batch that is smaller than the others.
             Not allowed with a `Budget`.
-        others: Not allowed: an option of PyG's `DataLoader`, such as `num_workers`,
+        others: Not allowed. An option of PyG's `DataLoader`, such as `num_workers`,
             raises an error with the name of the option.
 
     Attributes:

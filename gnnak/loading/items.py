@@ -24,7 +24,7 @@ class Shape:
     copies: int = 0
     edge_copies: int = 0
     fillings: int = 0
-    """Number of nonzero entries of the `Filling`, a sparse matrix, of SubgraphDrop."""
+    """Number of nonzero entries of `Filling`, the sparse matrix of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
         return all(count < getattr(self, axis) for axis, count in rows.items())
@@ -39,8 +39,8 @@ class Item:
     """The rooted subgraphs of the batch; with SubgraphDrop, only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes that the batch is padded to. Without padding, this is None unless all
-    batches have equal sizes."""
+    """The sizes that the batch is padded to. Without padding, the batch's own sizes if
+    its training step may be captured, and otherwise None."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name, such as positions of nodes."""
     sizes: dict[str, int] | None = None

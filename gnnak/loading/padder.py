@@ -31,7 +31,8 @@ SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
 """A smaller shape has the sizes mean + z * std, for each z. Fewer shapes would mean
 more padding, and more shapes would mean more CUDA graphs."""
 LEAST_STEP = 64
-"""Sizes are rounded up to multiples of this number, or of about 1/128 of the size."""
+"""Small sizes are rounded up to multiples of this number, and large sizes to multiples
+of about 1/128 of the size."""
 
 
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
@@ -207,7 +208,7 @@ class Padder:
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
         """Return (padded batches, unpadded batches), or ([], []) if none is padded.
 
-        If `both` is False, the padded batches are in the second list.
+        If `both` is False, return ([], padded batches).
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:

@@ -21,7 +21,8 @@ class Field:
     """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers": the r
     entries of all batches."""
     axis: str
-    """The axis of the entries, such as "nodes"; for row pointers, of the groups."""
+    """The axis of the entries, such as "nodes". For CSR row pointers, the axis of the
+    groups."""
     refers_to: str | None = None
     """The axis that the values index, such as "graphs"; for CSR row pointers, the axis
     of the grouped rows. If None, the values are not indices, and padding is 0."""
@@ -77,9 +78,9 @@ class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
     Padding indices are spread evenly over the padding rows. Padding groups are empty,
-    except for the last graph, which has all padding nodes. `sizes` has the padded
-    number of rows of each batch, by axis; batches without a size are left out. Without
-    padding, these are the numbers of rows themselves.
+    except for the last graph, which has all padding nodes. `sizes` maps each axis to
+    the padded number of rows of each batch or, without padding, to the real number.
+    Batches at the end of the window that have no size are left out.
     """
 
     memory: Tensor
@@ -175,7 +176,7 @@ class _Block:
             self.end += count
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return a tensor of all values; `padding` yields those of each `pad` call."""
+        """Return a tensor of all values; `padding` yields the values for each `pad`."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         if views:

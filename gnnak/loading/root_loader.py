@@ -70,11 +70,11 @@ class RootLoader(HasEpochs):
       list of node numbers, the position of the seed in `input_nodes`;
     - `batch`, in mode "scope" only: the number of the scope that each node is in.
 
-    A batch has all edges between its nodes; in mode "shared" without `subgraphs`, it
-    has only the edges that the search has followed. With `subgraphs`, a batch also has
-    the field `subgraphs`, its rooted subgraphs. An uplifted model that is called with
-    the batch's `edge_index` uses these subgraphs. In mode "shared", subgraphs of nodes
-    found in the last $k$ hops consist of their root only: no seed needs them.
+    In mode "shared" without `subgraphs`, a batch has only the edges that the search has
+    followed. Otherwise, it has all edges between its nodes. With `subgraphs`, a batch
+    also has the field `subgraphs`, its rooted subgraphs. An uplifted model that is
+    called with the batch's `edge_index` uses these subgraphs. In mode "shared", the
+    subgraph of a node found in the last $k$ hops is only its root: no seed needs more.
 
     Neighbours are sampled on the device of the batches. The memory that a batch needs
     does not depend on the size of the graph: the fields of the graph stay where they
@@ -94,10 +94,10 @@ class RootLoader(HasEpochs):
         shuffle: Whether the seeds are in a random order, a new one in each epoch.
         mode: "shared" or "scope", see above.
         num_layers: Number of layers of the model. Together with `subgraphs` and
-            `context`, it determines the number of hops, see above. If None, the number
-            is taken to be 2, unless `num_neighbors` is a list. If the model has more
-            layers, its outputs differ from those on the whole graph; there is no
-            warning, since a loader does not know the model.
+            `context`, it determines the number of hops, see above. If it is None, and
+            `num_neighbors` is not a list, the number of layers is taken to be 2. If the
+            model has more layers, its outputs differ from those on the whole graph;
+            there is no warning, since a loader does not know the model.
         num_neighbors: Largest number of neighbours that are sampled per node and hop.
             If -1 or None, all neighbours are taken. If a list, it has one number per
             hop and determines the number of hops, so leave out `num_layers`.
@@ -108,7 +108,7 @@ class RootLoader(HasEpochs):
         device: The device of the batches and of the search; the edges are copied to it
             once. If None, the device of the edges.
         seed: Random seed of the order and of all samples.
-        others: Not allowed: an option of PyG's loaders, such as `num_workers`, raises
+        others: Not allowed. An option of PyG's loaders, such as `num_workers`, raises
             an error with the name of the option.
 
     Attributes:
@@ -337,7 +337,7 @@ def subgraphs_of_first(
     num_roots: int,
     generator: torch.Generator,
 ) -> RootedSubgraphs:
-    """Extract the subgraphs of `num_roots` nodes; others may consist of their root."""
+    """Extract the first `num_roots` subgraphs; each later one may be only its root."""
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)
     root = torch.arange(num_nodes, device=edge_index.device)

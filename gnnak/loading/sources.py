@@ -101,7 +101,7 @@ def check_has_edges(graphs: FieldStore, extractor: object) -> None:
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Load a data set by name, or list an iterator; return other graphs unchanged."""
+    """Load a data set by name, turn an iterator into a list, or return `graphs`."""
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):

@@ -63,10 +63,11 @@ def make_window(
 ) -> Window:
     """Make a window from several batches that were assembled as one large batch.
 
-    `sizes` has the number of graphs of each batch. `counts`, on the CPU, has each
-    graph's number of nodes and edges, [2, g], or also of node copies and edge copies,
-    [4, g]. If `counts` is None, they are read from the device, which synchronises; else
-    subgraph i must be rooted at node i, and `subgraphs.max_hop` must be cached.
+    `sizes` has the number of graphs of each batch. `counts`, on the CPU, has the number
+    of nodes and of edges of each graph, [2, g]. With subgraphs, two more rows have the
+    number of node copies and of edge copies, [4, g]. If `counts` is None, all numbers
+    are read from the device, which synchronises. If `counts` is given, subgraph i must
+    be rooted at node i, and `subgraphs.max_hop` must be cached.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})
@@ -167,7 +168,7 @@ class _Splitter:
         self.numbers = _merged(joint.fields() for joint in joints)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split `value` by batch; it has no indices. Padding rows are `padding`."""
+        """Split `value`, which has no indices, by batch; padding rows are `padding`."""
         sizes = [self.before[axis], *self.sizes[axis]]
         return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 

@@ -129,7 +129,8 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""Exact types whose weights are cast together: a subclass may alter its weights."""
+"""Classes whose weights `CastTogether` casts. Subclasses are left out, since they may
+change their weights."""
 
 
 class CastTogether(TorchFunctionMode):

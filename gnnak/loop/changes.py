@@ -37,9 +37,10 @@ OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
 """Attributes that every PyTorch module or PyG conv has; they are not searched."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
-"""Numbers and tensors are searched for in containers nested up to this depth."""
+"""Depth up to which nested containers are searched for numbers and tensors."""
 MOST_ENTRIES = 300
-"""Limit on searched container entries per module. Larger containers are left out."""
+"""Largest number of container entries that are searched in one module. A container that
+alone has more entries is not searched."""
 
 
 class Place(NamedTuple):
@@ -60,7 +61,7 @@ class Place(NamedTuple):
 
 
 def find_numbers(model: nn.Module) -> list[Place]:
-    """Return the places of all numbers in module attributes and of their containers."""
+    """Find the numbers in the attributes of all modules, and containers of numbers."""
     found: list[Place] = []
     for module in model.modules():
         entries_left = iter(range(MOST_ENTRIES))
@@ -283,7 +284,7 @@ def is_unbuilt(model: nn.Module) -> bool:
 
 
 def is_built(tensor: T | None) -> TypeGuard[T]:
-    """Return whether a tensor has a shape (is not lazy) and an address (not sparse)."""
+    """Return whether a tensor is given, dense, and not lazy (without a shape)."""
     return tensor is not None and not is_lazy(tensor) and tensor.layout == torch.strided
 
 

@@ -46,8 +46,8 @@ def infer(
     edges, but not with the number of node copies, nor with the number of edges times
     the number of channels. Gradients are not computed, and `model` is not changed.
 
-    All rooted subgraphs are extracted at once for random walks, for extractors without
-    the argument `roots`, and for subgraph GNNs other than GNN-AK.
+    For random walks, for extractors without the argument `roots`, and for subgraph GNNs
+    other than GNN-AK, all rooted subgraphs are in memory at the same time.
 
     Args:
         model: A plain or uplifted model, or a network of `build_model`.
@@ -56,8 +56,8 @@ def infer(
             None, the outputs of all nodes are returned.
         max_copies: About this many node copies of a GNN-AK layer, or messages of a PyG
             conv, are computed at a time. A single subgraph may have more.
-        call: `call(model, data)` calls the model and returns its outputs, if the model
-            takes other arguments than fields of `data`.
+        call: A function `call(model, data)` that calls the model and returns its
+            outputs. Needed only if the model takes arguments that are not in `data`.
 
     Returns:
         The outputs of the wanted nodes, one row per node, on the device of the model.

@@ -104,9 +104,10 @@ class IgnorePadding(TorchFunctionMode):
     """Context manager: run a model on a padded batch so that it ignores padding.
 
     BatchNorms in training ignore padding rows. Indices that the model computes in
-    padding rows are clamped to the size of the indexed table. `batch.max()` does not
-    synchronise. With `disturb`, the outputs of Linears, embeddings and BatchNorms get
-    other values in padding rows, to find operations that mix padding with real rows.
+    padding rows are clamped to the size of the indexed table. `batch.batch.max()`, by
+    which models count graphs, does not synchronise. With `disturb`, the outputs of
+    Linears, embeddings and BatchNorms get other values in padding rows, to find
+    operations that mix padding with real rows.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:

@@ -33,7 +33,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; in place if it is a tensor, which CUDA graphs read."""
+    """Set the learning rate. Change a tensor in place, since CUDA graphs read it."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -115,7 +115,7 @@ def backward_in_calling_thread() -> Iterator[None]:
     """Context manager: backward passes run in the thread that calls them.
 
     For models on a GPU, PyTorch by default runs backward passes in a second thread. For
-    a model on one GPU, this takes more time, and the second thread allocates cuBLAS
+    a model on one GPU, the second thread only costs time, and memory for cuBLAS
     workspaces of its own. `TrainingStep` uses this context manager; use it in your own
     loop around `backward()`. It changes `torch.autograd.set_multithreading_enabled` for
     the calling thread only, and restores the setting at the end. Do not use it for a

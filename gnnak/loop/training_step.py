@@ -63,7 +63,7 @@ class CapturedModel:
     gave_up: bool = False
     reason: str | None = None
     update_reason: str | None = None
-    """Why updates of the weights are not captured; None if they are or may be later."""
+    """Why updates of weights are not captured. None if they are, or may be later."""
 
     def __call__(self, item: Item) -> Any:
         return self.forward(item)
@@ -128,8 +128,8 @@ class TrainingStep:
         loss: `loss(output, batch)` returns the loss as a scalar tensor.
         optimizer: Updates the weights. Schedulers of the learning rate work as usual.
         clip: Largest norm of all gradients together. None means no clipping.
-        call: `call(model, batch)` calls the model and returns its output, if the model
-            cannot be called as above.
+        call: A function `call(model, batch)` that calls the model and returns its
+            output. Needed only if the model cannot be called as above.
         autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, the
             step uses the autocast setting that is active where the step is called.
         capture: Whether steps on a GPU are captured as CUDA graphs.

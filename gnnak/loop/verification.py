@@ -100,13 +100,14 @@ BUFFER_TOLERANCES = {
     torch.bfloat16: (5e-2, 2e-2),
 }
 """Per dtype, two factors (a, b): padding may change a buffer by a * change + b * size.
-`change` is the largest change of an entry without padding, `size` the largest value."""
+`size` is the largest absolute value in the buffer. `change` is the largest amount by
+which a call without padding changes an entry of the buffer."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
 
 class _SavedBuffer:
-    """A buffer of a module, or None, with its value before a call of the model."""
+    """A buffer of a module (it may be None), and its values before a model call."""
 
     def __init__(self, module: nn.Module, name: str, tensor: Tensor | None) -> None:
         self.module, self.name, self.tensor = module, name, tensor
@@ -161,7 +162,7 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers, and call `run`; return its result and `new_values`."""
+        """Restore the buffers, call `run`; return its result and new buffer values."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
@@ -311,11 +312,11 @@ class GradientComparison:
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 """Per dtype, a factor t: padding may change an output by t * (size + `FLOOR`). The size
 is the largest absolute value in the output or, in a matrix, in the column. A complex
-dtype has the factor of its real parts; other dtypes and autocast: `HALF_TOLERANCE`."""
+dtype has the factor of its real part. For other dtypes, see `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
-"""Term in `TOLERANCES`: small outputs may be differences of larger, rounded values."""
+"""Added in `TOLERANCES`, since small outputs may be differences of rounded numbers."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200

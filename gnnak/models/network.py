@@ -125,8 +125,9 @@ class Network(nn.Module):
             batch: Index of the graph that each node is in, [n]. If None, all nodes are
                 in one graph.
             subgraphs: Rooted subgraphs of the batch. If None, they are extracted.
-            num_graphs: Number of graphs, g. If None, `x.num_graphs` if it exists, else
-                `batch.max() + 1`, which is too small if the last graphs have no nodes.
+            num_graphs: Number of graphs, g. If None, it is `x.num_graphs`. If `x` has
+                no such attribute, it is `batch.max() + 1`, which is too small if the
+                last graphs have no nodes.
             generator: Source of randomness in training, for random walks and
                 SubgraphDrop. If None, the global random state of PyTorch is used.
 

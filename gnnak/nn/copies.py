@@ -3,7 +3,7 @@
 Some operations copy states to node copies (`lift`, `lift_subgraph`). Some read states
 of other node copies (`at_centroid`, `to_nodes`, `at_root`, `at_own_centroid`). Others
 pool states (`pool_subgraph`, `pool_context`) or pass messages (`inside`, `across`).
-Their arguments are:
+The arguments of the operations are:
 
 - `x`: states $x_i$ of n nodes, [n, c].
 - `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node

@@ -42,9 +42,9 @@ class HopTable(nn.Module):
 
 
 class HopGate(nn.Module):
-    r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$: learned factors in 0..1.
+    r"""The gate $\text{Sigmoid}(W d + b)$ of a hop with the learned embedding $d$.
 
-    Difference from the paper: a Linear maps $\mathbf{d}$ to the width of the states.
+    Difference from the paper: a Linear ($W$, $b$) maps $d$ to the width of the states.
     """
 
     def __init__(self, hop_channels: int, channels: int) -> None:

@@ -45,9 +45,9 @@ class LayerOptions:
     """Dropout probability before the MLPs that precede the pools (see `mlp_layers`),
     and after the concatenation of the encodings."""
     mlp_layers: int = 0
-    """Number of layers of the MLPs before the subgraph pool and the context pool (only
-    if there are several encodings), and of the MLP after the concatenation of the
-    encodings. If 0, a Linear follows the concatenation, and there are no MLPs."""
+    """Number of layers of each MLP: before the subgraph pool, before the context pool,
+    and after the concatenation of the encodings. With a single encoding, there is no
+    MLP before the pool. If 0, there are no MLPs; a Linear follows the concatenation."""
     gate_centroid: bool = False
     """Whether the centroid encoding also has a gate. In the paper's equations, only the
     subgraph and the context encoding have one."""

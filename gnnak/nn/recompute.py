@@ -31,9 +31,9 @@ def recomputed(
 class SecondPass(ExitStack):
     """Context manager for the recomputation of a module in the backward pass.
 
-    PyTorch may recompute in another thread, outside of the forward pass's `with`
-    blocks, so this sets the same backend and real rows. The running statistics of
-    BatchNorms do not change.
+    PyTorch may recompute in another thread, outside of the `with` blocks of the forward
+    pass. So this context manager sets the backend and the real rows of the forward
+    pass. The running statistics of BatchNorms do not change.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -75,7 +75,7 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether a layer may encode its subgraphs slice by slice.
 
-    Raises `SubgraphError` for streamed subgraphs that the layer cannot slice.
+    If not, `SubgraphError` is raised for streamed subgraphs, which need slices.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     is_known = layer.reduce in POOLED
@@ -267,5 +267,5 @@ class BatchStatistics(TorchFunctionMode):
 
 
 SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
-"""Plain PyTorch whose `BatchNorm` always calls `batch_norm`, which `BatchStatistics`
-intercepts."""
+"""A backend in which `BatchNorm` always calls `torch.nn.functional.batch_norm`, which
+`BatchStatistics` intercepts."""

@@ -110,7 +110,7 @@ class UpliftedConv(nn.Module):
     def _subgraphs(
         self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs; the model's first layer warns of NaN and infinity."""
+        """Return the subgraphs; the first layer warns of NaN or infinite inputs."""
         shared = self.shared.subgraphs
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
@@ -153,8 +153,8 @@ class LazyUpliftedConv(nn.Module):
     """An uplifted conv whose GNN-AK layer is not built yet.
 
     `built` or the first call turns this object into an `UpliftedConv`, once the conv's
-    widths are known. The layer takes dtype and device from the conv's weights; for a
-    conv without weights, from the tensor `like` or, if None, from the first input.
+    widths are known. The layer gets dtype and device of the conv's weights. If the conv
+    has none, it gets those of the tensor `like` or, without `like`, of the first input.
     """
 
     def __init__(

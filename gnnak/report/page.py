@@ -304,7 +304,7 @@ class Setting:
     name: str
     """The model, then the options in which the settings of the task differ."""
     records: tuple[Record, ...]
-    """The newest record of each seed and fold, oldest first."""
+    """The newest record of each seed and fold; the newest of all is the last."""
 
     @property
     def validation(self) -> float | None:

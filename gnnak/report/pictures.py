@@ -27,7 +27,7 @@ CURVE_COLOURS = ("#8d99ae", "#d1495b", "#2e4057", "#66a182")
 INK = "#010203"
 """`inline_svg` replaces this colour by `currentColor`, the text colour of the page."""
 GRAPH_EDGES = "#555555"
-"""Colour of graph edges. `inline_svg` replaces this colour by `currentColor`, too."""
+"""Colour of graph edges. Like `INK`, it becomes `currentColor` in `inline_svg`."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, visible on a white and on a black page."""
 STYLE: dict[Any, Any] = {
@@ -230,7 +230,7 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot a strategy's cost (all subgraphs: 1) over the share of sampled subgraphs."""
+    """Plot a strategy's cost, relative to no sampling, over the share it samples."""
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]

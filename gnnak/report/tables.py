@@ -69,7 +69,7 @@ class Counts:
     cells: int = 0
     """Cells that show the result of runs."""
     run: int = 0
-    """Cells with runs of full length; the next five fields divide these by verdict."""
+    """Cells with runs of full length. The next five fields add up to this number."""
     better: int = 0
     within: int = 0
     worse: int = 0
@@ -341,7 +341,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return a table's runs that have no record with at least the planned epochs."""
+    """Return a table's runs that have no record of the planned length or longer."""
     runs = []
     for cell in table.cells():
         plan = cell.plan

@@ -233,7 +233,7 @@ def sample_egonets(
     num_nodes: int,
     generator: torch.Generator | None = None,
 ) -> SampledSubgraphs:
-    """Find the nodes of all egonets, sample egonets, and find the edges of these."""
+    """Find nodes of all egonets, sample egonets, and find edges of the sample only."""
     neighbors = incoming(edge_index, num_nodes)
     sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
     limit = CopyLimit(extractor.copy_limit, edge_index.device)

@@ -243,7 +243,7 @@ def set_cover_roots(
 
 
 class _LeastCovered:
-    """Scores each subgraph by its number of marked nodes: the least-covered nodes."""
+    """Scores each subgraph by how many of its nodes are marked as least covered."""
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
         self.coverage = coverage

@@ -157,7 +157,7 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute a `Plan`; with distances if `distances` is True, unless it `is_large`."""
+    """Compute a plan; add distances if `distances` is True and `is_large` is False."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     largest = int(groups.ptr.diff().max()) if count else 0

@@ -22,7 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""Largest number of copies per extraction; a subgraph with more counts as this many."""
+"""Largest number of copies per extraction. A larger subgraph counts as this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -108,11 +108,11 @@ SAMPLE = 64
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 MOST_EDGES = 1 << 22
-"""Walks are tried only on graphs with at most this many edges: walks sort all edges."""
+"""Walks, which sort all edges, are suggested only for graphs with at most this many."""
 SLICE = " a slice"
 """Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""An alternative to egonets: its options, the text after its memory, and its sizes."""
+"""An alternative to egonets: its options, a suffix such as `SLICE`, and its sizes."""
 Cost = Callable[[Sizes, bool], float]
 """Returns the bytes that subgraphs of the given sizes need. If the second argument is
 True, only one layer at a time is in memory."""

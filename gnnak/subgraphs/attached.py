@@ -31,7 +31,7 @@ class Attached:
     writes in inference mode, or through `.data`, NumPy or DLPack."""
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Pickle and copy this as None: copied tensors have new version counters."""
+        """Pickle and copy this as None, since copies have new version counters."""
         return type(None), ()
 
 
@@ -49,8 +49,8 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or `edge_index` changed.
 
-    Comparing edges synchronises with a GPU. There, an equal version counter suffices in
-    a capture, or if the result is `compared`, whose edges the caller has compared.
+    On a GPU, comparing edges synchronises. It is skipped during a capture, and if the
+    result is `compared`, whose edges the caller has compared before.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -63,7 +63,7 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Compare `edge_index` to its attached copy: a 0-dim bool, or None without copy."""
+    """Return whether `edge_index` equals its attached copy, or None without copy."""
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
         return None

@@ -74,7 +74,7 @@ class CachedSubgraphs:
 
     @property
     def int32_bytes(self) -> int:
-        """Memory in bytes if indices are int32, which larger graphs may need."""
+        """Memory in bytes if all indices are int32 and not of a smaller type."""
         fields = self.node, self.subgraph, self.hop, self.edge_index, self.edge
         encoded = sum(found.rows.nbytes for found in self.encodings.values())
         return 4 * sum(tensor.numel() for tensor in fields) + encoded

@@ -40,7 +40,7 @@ def free_bytes(device: torch.device) -> int | None:
     """Return the free bytes of a device; None if unknown.
 
     On a GPU, memory that PyTorch has reserved but not allocated counts as free. On a
-    CPU, the limits of containers and of `ulimit` count, too.
+    CPU, the limits of containers and of `ulimit` are respected.
     """
     if device.type == "cuda":
         reserved = torch.cuda.memory_reserved(device)

@@ -22,7 +22,7 @@ class WithRadius(Limited):
     """Radius k: an egonet contains the nodes at most k hops away from its root."""
 
     random = False
-    """Always False: the subgraphs can be cached across epochs."""
+    """Whether two calls can return different subgraphs, which are then not cached."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,9 +55,9 @@ def egonets(
         num_hops: Radius k; with 0 each egonet is its root alone.
         roots: The nodes to extract egonets of: an int64 tensor [s] in any order, each
             node at most once, or a bool mask [n]. If None, all nodes.
-        copy_limit: Upper limit on the number of node copies plus edge copies; beyond
-            it, `SizeError` is raised before they are allocated. If None, as many are
-            allowed as fit into free memory.
+        copy_limit: Upper limit on the number of node copies plus edge copies. If there
+            would be more, `SizeError` is raised. If None, as many are allowed as fit
+            into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)

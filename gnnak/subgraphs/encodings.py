@@ -227,7 +227,7 @@ def _resistance(
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     """Divide the graphs into groups of similar size (within a factor of 2).
 
-    Yields a tensor [g] per group: each graph's number in the group; -1 for all others.
+    Yields a tensor [g] per group: numbers 0, 1, ... for its graphs, -1 for all others.
     """
     if not batch.numel():
         return

@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""`induced_edges` tests edges instead of pairs of nodes if there are at most this many
-tests per node copy or edge."""
+"""Up to this many tests per node copy (or per edge, if there are more edges),
+`induced_edges` tests single edges. Beyond that, it tests pairs of nodes."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24
@@ -37,7 +37,7 @@ MIN_ROWS = 64
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each query's position in the sorted `keys`, and whether it is there."""
+    """Return each query's position in the sorted `keys`, and whether it was found."""
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
     position = torch.searchsorted(keys, query).clamp_(max=keys.numel() - 1)
@@ -245,8 +245,8 @@ def _of_few(
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` with `tests[i]` tests for node copy i.
 
-    The incoming edges of the copy are tested or, if the copy has more edges than its
-    subgraph has nodes, these nodes. `first` has each subgraph's first node copy.
+    If the copy has more incoming edges than its subgraph has nodes, these nodes are
+    tested. Otherwise, the edges are. `first` has each subgraph's first node copy.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)

@@ -53,7 +53,7 @@ def sample_neighborhood(
 
     Time does not depend on the size of the graph. The sample at a node depends on the
     node, on `Hop.most`, on `seed` and, if `per_seed`, on the seed node. A hop starts
-    from the nodes that the last hop found. If it changes the direction of edges, it
+    from the nodes that the last hop found. But a hop that reverses the edge direction
     starts from all nodes found so far. If `induced`, the result has all edges between
     its nodes, else only the edges that the search followed.
     """
@@ -98,7 +98,8 @@ def sample_neighbors(
 ) -> tuple[Tensor, Tensor]:
     """Sample neighbours without replacement; node i has the seed `salt[salt_of[i]]`.
 
-    Returns, for each sample, the index in `nodes` and that in `hop.neighbors.node`.
+    Returns two indices for each sampled neighbour: the index in `nodes` of the node
+    whose neighbour it is, and the index in `hop.neighbors.node` of the neighbour.
     """
     start, degree = hop.neighbors.rows(nodes)
     count = degree if hop.most is None else degree.clamp(max=hop.most)

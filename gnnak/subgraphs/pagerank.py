@@ -25,7 +25,7 @@ from gnnak.typing import check_count, convert_count
 LEAST_ALPHA, LEAST_TOLERANCE = 0.01, 1e-8
 """Smallest `alpha` and `tolerance`, to limit the time and the rounding errors."""
 ONE = 1 << 40
-"""Probability 1 in fixed point: sums of integers are the same on each device."""
+"""Probability 1 in fixed point, since integers have the same sums on each device."""
 BITS = 32
 """A pair of root number i and node v is encoded as `i * 2**BITS + v`."""
 NODE = (1 << BITS) - 1
@@ -137,8 +137,8 @@ def pagerank(
     is the probability that it ends at $u$. Let $d_u$ be the number of edges to $u$ (at
     least 1), and $\epsilon$ the tolerance. While walks are at some $u$ with a
     probability above $\epsilon d_u$, forward push (Andersen, Chung and Lang, 2006)
-    moves them by one step. At last, a share $\alpha$ of the remaining walks ends. Up to
-    multiples of $2^{-40}$, the result $p$ satisfies
+    moves them by one step. At last, a share $\alpha$ of the remaining walks ends. Apart
+    from rounding to multiples of $2^{-40}$, the result $p$ satisfies
 
     $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
 

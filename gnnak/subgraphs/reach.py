@@ -75,7 +75,7 @@ def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
 
 
 CHUNK = 1 << 22
-"""A step follows at most about this many edges; for more, the roots are divided."""
+"""Approximate limit on the edges per step. Beyond it, the roots are divided up."""
 SAMPLE = 64
 """Number of random roots from which `estimated_copies` estimates the node copies."""
 
@@ -90,8 +90,9 @@ def reach(
 ) -> tuple[Tensor, Tensor]:
     """Return `i * n + v` and the distance for each v in the egonet of `root[i]`, [m].
 
-    All walks to the roots are listed. Duplicate nodes are removed at the end or, if
-    there are too many walks, after each step. If `all_roots` is True, `root` is 0..n-1.
+    All walks to the roots are listed, then duplicates are removed. If there are too
+    many walks, duplicates are removed after each step. If `all_roots` is True, `root`
+    must be 0..n-1.
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -210,8 +211,8 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        Ends the search of root i if it has found `most[i]` nodes, its whole component.
-        Returns the parts in reversed order; [] if the search remains as it is.
+        A root i with `most[i]` nodes has found its whole component; its search ends.
+        Returns the parts in reversed order; [] if no search ends and one part remains.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())

@@ -29,8 +29,8 @@ Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
 
 - "subgraph", "node": group the node copies.
 - "target", "source", "edge": group the edge copies.
-- "taker", "giver": only for `SampledSubgraphs`; group the entries of the matrix
-  `filling` by node that is estimated (row), or sampled subgraph (column).
+- "taker", "giver": group the entries of the matrix `SampledSubgraphs.filling` by row
+  (the node that is estimated) or by column (the sampled subgraph).
 """
 
 
@@ -90,9 +90,9 @@ class RootedSubgraphs(Compact):
     subgraph: Tensor
     """[m], in 0..s-1: the subgraph of each node copy."""
     hop: Tensor
-    """[m]: distance of each node copy to the root: the length of the shortest path to
-    the root inside the subgraph (the paper's distance to the centroid, D2C). -1 if
-    there is no path, or only paths longer than the extractor's `max_hops`."""
+    """[m]: the length of the shortest path from each node copy to the root, inside the
+    subgraph (the paper's distance to the centroid, D2C). -1 if there is no path, or if
+    the path is longer than the extractor's `max_hops`."""
     edge_index: Tensor
     """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies,
     sorted by (target, source, edge). A subgraph has every edge of the graph between its
@@ -139,7 +139,7 @@ class RootedSubgraphs(Compact):
     def derived(self) -> Derived:
         """The cache of values that are computed from the fields.
 
-        It stays empty under `torch.compile`, where writing to it would break the graph.
+        Under `torch.compile`, it stays empty, since a write would cause a graph break.
         """
         if torch.compiler.is_compiling():
             return Derived()
@@ -217,10 +217,10 @@ class RootedSubgraphs(Compact):
         return derived.in_order
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return whether some of the `num_nodes` nodes are not roots.
+        """Return whether only some of the `num_nodes` nodes are roots.
 
         If so, layers compute the states of the roots only. With SubgraphDrop, this
-        returns False, since layers also estimate the states of dropped roots.
+        returns False, because layers also estimate the states of the dropped roots.
         """
         return self.num_subgraphs != num_nodes
 
@@ -239,7 +239,7 @@ class RootedSubgraphs(Compact):
     def group_by(self, axes: Sequence[Axis]) -> None:
         """Cache the groups of several keys for `by`, with one sort for all keys.
 
-        This is faster on a GPU if all groups are used. For padded subgraphs, and under
+        On a GPU, this is faster than one sort per key. For padded subgraphs, and under
         `torch.compile`, this method does nothing, and `by` computes the groups.
 
         Args:
@@ -292,7 +292,7 @@ class RootedSubgraphs(Compact):
     def assume(self, **values: Any) -> Self:
         """Set fields of `Derived`, such as `centroid=...`, unchecked; return `self`.
 
-        Data loaders compute these values for many batches at once, which is faster.
+        Data loaders compute these values for many batches at once, to save time.
         """
         self.__dict__["_derived"] = replace(self.derived, **values)
         return self

@@ -187,7 +187,7 @@ def seed_loader(
 
 
 def as_item(batch: Any) -> Item:
-    """Convert a mini-batch of a `RootLoader` to an `Item` whose rows are its seeds."""
+    """Convert a `RootLoader` mini-batch to an `Item`; `Item.rows` are the seeds."""
     scope = batch.batch if "batch" in batch else torch.zeros_like(batch.n_id)
     scopes = batch.batch_size if "batch" in batch else 1
     # The rows of a scope are not contiguous; no layer of a node task needs that.
@@ -220,7 +220,7 @@ class WholeGraph:
 
 
 class Seeds:
-    """Yields the mini-batches of an epoch; None for those done before a resume."""
+    """Yields the batches of an epoch; None for those trained on before a resume."""
 
     def __init__(
         self,

@@ -28,8 +28,8 @@ class Evaluation:
     score: float
     """The score; with several targets, their mean score. NaN if it is undefined."""
     by_target: Mapping[str, float]
-    """Maps each target or label to its score, which is NaN if it is undefined. Empty if
-    there is only one target, and in classification."""
+    """Maps each target or label to its score; undefined scores are NaN. Empty for a
+    single target, and for the task `classification`."""
     num_rows: int
     """Number of scored graphs or, in node tasks, of scored nodes."""
     undefined: str | None = None
@@ -37,7 +37,7 @@ class Evaluation:
     bad: tuple[BadRow, ...] = ()
     """The rows that the option `skip_bad` left out, with the reasons."""
     part: str | None = None
-    """The part of the data that was scored, such as `test`; None if all data were."""
+    """The scored part of the data, such as `test`; None if all data were scored."""
 
     @classmethod
     def of(
@@ -72,7 +72,7 @@ def _finite(score: float) -> float | None:
 
 
 def with_metric(info: DatasetInfo, name: str | None) -> DatasetInfo:
-    """Return `info` with the metric `name`; if this is None, `info` does not change."""
+    """Return `info` with the metric `name`, or `info` itself if `name` is None."""
     if name is None or name == info.metric:
         return info
     check_metric(name, info.task)

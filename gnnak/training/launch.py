@@ -149,7 +149,7 @@ def _warn_of_one_way(dataset: Dataset) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold of the data, or `config` alone if it names a fold."""
+    """Return one config per fold; `[config]` if it sets a fold or there are none."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]
@@ -168,8 +168,9 @@ def run_experiment(
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
-    unfinished runs continue, and recorded runs are skipped; with `compare`, `_compare`
-    checks their options. Every process returns all records.
+    unfinished runs continue, and recorded runs are skipped. With `resume` and
+    `compare`, `TrainingError` is raised if runs were stopped, but none with these
+    options. Every process returns all records.
     """
     places = places or Places()
     for config in configs:
@@ -216,7 +217,7 @@ def run_experiment(
 def _compare(
     folds: Sequence[RunConfig], experiment: str, places: Places, console: Console | None
 ) -> None:
-    """Raise an error if all stopped runs have other options; else say what begins."""
+    """Raise `TrainingError` if runs were stopped, but none with these options."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)

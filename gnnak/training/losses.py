@@ -113,7 +113,7 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`; own regression data get the scaling of `train` targets."""
+    """Return `dataset.info`; for regression on own data, set `scaling` from `train`."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info

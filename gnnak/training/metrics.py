@@ -56,7 +56,7 @@ class TargetMean(Collected):
 
 
 class ColumnMean(TargetMean):
-    """Averages a metric over labels with positive and negative targets; ignores NaN."""
+    """Averages a metric over the labels that have both classes; ignores NaN targets."""
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
         yes = answers.long()

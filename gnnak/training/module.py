@@ -60,10 +60,10 @@ def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> 
 class GraphTask(LightningModule):
     """The Lightning module of a run: network, loss, optimiser and metric.
 
-    A resumed run continues as if it had never stopped: random numbers depend only on
-    seed, epoch and rank, and the learning rate on epoch and earlier scores, which
-    `RunHistory` writes to `curve`. A checkpoint of an unfinished epoch has the losses
-    of its first `steps_done` steps, and the states of all random number generators.
+    A resumed run continues as if it had never stopped. In every epoch, the random
+    generators start from seed, epoch and rank. The learning rate depends on the epoch
+    and on earlier validation scores, in `curve`. A checkpoint within an epoch also has
+    the losses of the finished steps and the states of all random number generators.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class GraphTask(LightningModule):
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
 
     def _chosen(self, item: Item, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs and targets in `item.rows`, or all if this is None."""
+        """Return the outputs and targets of `item.rows`; if it is None, of all rows."""
         outputs = outputs if outputs.dtype == torch.double else outputs.float()
         targets = item.batch.y
         assert targets is not None

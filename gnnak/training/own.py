@@ -96,8 +96,8 @@ def train(
         metric: Name of the metric; if None, mae, accuracy or roc-auc, as fits the task.
         split: `random` (80 : 10 : 10), `scaffold`, `column:NAME`, `files`, or one
             number per graph: 0 train, 1 validation, 2 test. If the data are one graph,
-            one number per node, with -1 for unused nodes. If None, the split of
-            the data or the masks of one graph if there are any, else `random`.
+            one number per node, with -1 for unused nodes. If None, the split or the
+            masks that the data have; if they have none, `random`.
         folds: Number of cross-validation folds; `fold` then chooses the test fold.
         fold: Number of the test fold, from 0. If the data are one graph with several
             splits, number of the split.

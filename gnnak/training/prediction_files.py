@@ -95,7 +95,7 @@ def open_writer(
 def _draft(
     path: Path, depends_on: dict[str, Any] | None, resume: bool
 ) -> Iterator[tuple[Done, Callable[[bytes], None]]]:
-    """Context manager: yield what a draft file has, and a function to append bytes."""
+    """Context manager: yield a draft file's `Done`, and a function to append bytes."""
     finish = _write_parquet if path.suffix.lower() == ".parquet" else os.replace
     part, note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
     done = None
@@ -152,7 +152,7 @@ def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -
 
 
 def _write_parquet(part: Path, path: Path) -> None:
-    """Convert a file of Arrow streams, to which streams can be appended, to Parquet."""
+    """Convert a file of concatenated Arrow streams to a Parquet file."""
     arrow, parquet = import_pyarrow(), import_pyarrow("pyarrow.parquet")
     draft = part.with_name(f"{part.name}.parquet")
     with arrow.OSFile(str(part)) as file:

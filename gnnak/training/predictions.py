@@ -44,7 +44,7 @@ class Predictions:
     columns: tuple[str, ...]
     """Names of the columns: the targets, classes or labels."""
     deviation: np.ndarray | None = None
-    """[r, columns]: standard deviation over the networks of an ensemble; else None."""
+    """[r, columns]: standard deviation over several networks; None for one network."""
     labels: tuple[str | None, ...] | None = None
     """The most probable class of each row, with None for bad rows. The field is None if
     the task is not classification."""
@@ -143,10 +143,10 @@ def predict_parts(
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; files of molecules are read in parts.
 
-    The predictions of several networks are averaged. `smiles` names a column; None
-    means the column of the training. `nodes` chooses nodes of one graph, as a mask or
-    numbers; None means all. Parts that end in the first `skip` rows are left out.
-    `map_parts` works as `map`, perhaps on other machines.
+    The predictions of several networks are averaged. `smiles` is the column with SMILES
+    strings; if None, as in training. `nodes` is a mask or a list of nodes of one graph;
+    if None, all nodes. Parts that end within the first `skip` rows are left out.
+    `map_parts` does the work of `map`, perhaps on other machines.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -238,8 +238,8 @@ def raw_outputs(
 ) -> Tensor:
     """Return the predictions or logits of a model for all graphs, on the CPU.
 
-    The caller's hook appends the inputs of the head to `states`. If the model was
-    trained on sampled neighbourhoods, outputs and `states` are only for `nodes`.
+    `states` is a list to which a hook of the caller appends the inputs of the head. If
+    the model was trained on sampled neighbourhoods, outputs are only for `nodes`.
     """
     if model.config.train.num_neighbors and len(store) == 1:
         return _of_seeds(model, with_node_features(store), batch_size, nodes, states)

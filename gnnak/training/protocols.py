@@ -36,7 +36,7 @@ def choose_parts(
     """Split a data set into training, validation and test graphs, by a protocol.
 
     - `split`: the split of the data set. If one graph has several, `fold` chooses one.
-    - `published` (GIN): one fold for validation and test, the others for training.
+    - `published` (GIN paper): one fold for validation and test, others for training.
     - `held-out`: one fold for test, the next for validation, the others for training.
 
     Without folds, `published` and `held-out` use all graphs for all parts. On SR25,

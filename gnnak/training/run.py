@@ -109,7 +109,7 @@ IDENTIFIES_DATA = (
     "data.name",
     *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
 )
-"""Options that a resumed run may change: a hash of its data is checked instead."""
+"""Names and paths of the data. A resumed run may change them, but not the data."""
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
@@ -132,9 +132,10 @@ def run(
 ) -> Record:
     """Train a network, then test it with the weights of its best validation epoch.
 
-    A stopped run is resumed from `last.ckpt` in `folder`. After storing the record, the
-    caller should remove this file. Every process returns the record. Ctrl-C raises
-    `KeyboardInterrupt`, and SIGTERM raises `Stopped`, both after writing `last.ckpt`.
+    With `resume`, a stopped run continues from `last.ckpt` in `folder`. After storing
+    the record, the caller should remove `last.ckpt`. Every process returns the record.
+    Ctrl-C raises `KeyboardInterrupt`, and SIGTERM raises `Stopped`, both after writing
+    `last.ckpt`.
     """
     try:
         with reserved(folder):
@@ -222,7 +223,7 @@ def _callbacks(
 def prepare(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine, clock: Clock
 ) -> tuple[GraphTask, GraphData, bool, tuple[int, ...] | None]:
-    """Return the modules of a run, whether steps are captured, and the degrees."""
+    """Return task, data module, whether steps are captured, and degrees for `pna`."""
     torch.manual_seed(config.train.seed)
     degrees = training_degrees(config, dataset, parts)
     info = with_scaling(dataset, parts.train)
@@ -314,7 +315,7 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Count the training nodes with in-degree 0, 1, ... for `pna`; else return None."""
+    """Count the training nodes by in-degree, for `pna`; None for other base GNNs."""
     if not parse_name(config.model.name).needs_degrees:
         return None
     batch = dataset.graphs_of(parts.train).union()
@@ -374,7 +375,7 @@ def evaluate(
     other_data: bool = False,
     metric: str | None = None,
 ) -> Evaluation:
-    """Score a network on a part of a data set; default metric: the data set's."""
+    """Score a network on a part of a data set; the default metric is the data set's."""
     config, info = checkpoint.config, dataset.info
     _check_data(checkpoint, dataset, other_data)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)

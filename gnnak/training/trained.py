@@ -100,7 +100,7 @@ def shipped_names() -> list[str]:
 
 
 def find_local(path: FilePath) -> Checkpoint:
-    """Read a checkpoint, a folder with one, or the installed network with this name."""
+    """Read a checkpoint from a file or folder, or by name if installed with gnnak."""
     if not isinstance(path, str | os.PathLike):
         raise FileFormatError(
             f"the path is {path!r}; give the path of a checkpoint or of a folder of "

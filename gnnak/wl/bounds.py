@@ -50,9 +50,9 @@ MEMBER_BOUNDS: dict[str, str] = {
 """Maps a prefix such as "dss" of "dss-gin" to a WL test that bounds this subgraph GNN
 with every base GNN that 1-WL bounds. Zhang et al. (2023) prove the bounds, except those
 of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we derived. The bound of Local 2-FGNN
-follows from GSWL < SLFWL(2): its layers collect what these two tests collect. A k-hop
-GNN of one layer is bounded by "swl", too. The bound of Nested GNN is valid only without
-the encoding "resistance"."""
+follows from GSWL < SLFWL(2), since Local 2-FGNN collects what these two tests collect.
+"swl" also bounds a k-hop GNN of one layer. The bound of Nested GNN is valid only
+without the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
 """Subgraph GNNs that know the root only from encodings of pairs (root, node)."""
@@ -66,7 +66,7 @@ class Contender:
     options: Mapping[str, object] = field(default_factory=dict)
     """Values of fields of `Options`, by name. All other fields have their default."""
     network: str = field(default="", compare=False)
-    """The network for which the test was chosen; empty if the test was named."""
+    """The network for which the test was chosen; empty if the user named the test."""
 
     def __post_init__(self) -> None:
         self.read()
@@ -110,7 +110,7 @@ def bound_of(
     """Return a WL test that bounds a network; raise `OptionError` if none is known.
 
     `marked` says whether the input of a GNN in `MEMBER_BOUNDS` marks the root. If
-    `kind` is None, subgraphs are egonets or, if `num_hops` is None, whole graphs.
+    `kind` is None, `num_hops=None` means whole graphs, and a number means egonets.
     """
     check_bound(name)
     found = find_bound(name, num_hops, marked, kind)

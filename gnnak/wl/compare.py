@@ -23,7 +23,7 @@ _NUMBERS_PER_ITEM = 14
 """Most int64 values that one round needs per node, edge or tuple (measured)."""
 
 MOST_COUNTED = 1 << 22
-"""If egonets have more nodes in total, `estimated_bytes` only bounds their sizes."""
+"""If egonets may have more nodes than this in total, their sizes are only bounded."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:

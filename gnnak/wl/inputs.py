@@ -227,7 +227,7 @@ def read_union(
 ) -> GraphUnion:
     """Convert graphs of any types to one union; see `Options` for the arguments.
 
-    Warnings show the user's line if a public function calls this one through one other.
+    For warnings to show the user's line, call this in a helper of a public function.
     """
     single = isinstance(graphs, nx.Graph | Data | str | bytes)
     if single or not isinstance(graphs, Iterable):
@@ -267,7 +267,7 @@ def read_union(
 
 
 def _one_way(union: GraphUnion) -> list[int]:
-    """Return indices of graphs with edges, none with a reverse; ignore self loops."""
+    """Return indices of graphs with edges in one direction only; ignore self loops."""
     arcs = union.edge_index[:, union.forward]
     arcs = arcs[:, arcs[0] != arcs[1]]
     home, there = union.graph[arcs[0]], has_reverse(arcs, union.num_nodes)

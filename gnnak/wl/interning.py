@@ -47,7 +47,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Replace each multiset by a rank; only equal multisets get equal ranks.
 
     Entry i belongs to multiset `row[i]` and has `value[i]`. A multiset becomes a sorted
-    list of (value, count) items; items 2i and 2i + 1 are merged until one is left.
+    list of (value, count) items, which are merged in pairs until one item is left.
     """
     if not row.numel():
         return torch.zeros(num_rows, dtype=torch.long, device=row.device)

@@ -39,7 +39,7 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Copy the graph of each of `nodes`, and give the node a unique colour there."""
+    """Copy the graph of each of `nodes`; in the copy, give the node a unique colour."""
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes
     first = torch.cumsum(copies.sizes, 0) - copies.sizes
@@ -51,8 +51,8 @@ SEARCH_LIMIT = 100_000
 in total."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Largest number of nodes of the copies in `_unfold`, in total and for one graph; the
-remaining graphs are compared pair by pair."""
+"""Largest number of nodes of the copies in `_unfold`: in total, and for one graph. If
+it is exceeded, the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
@@ -105,7 +105,7 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find isomorphic graphs without a search, by giving single nodes unique colours.
 
     Returns three tensors, [g]: a number that differs only for graphs that are not
-    isomorphic, the first graph known to be isomorphic, and whether a search is needed.
+    isomorphic, the first known isomorphic graph, and whether a search is needed.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
@@ -133,10 +133,11 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Update `same_as`, [g]: for each graph, the first one known to be isomorphic.
+    """Update `same_as`, [g]: the first graph known to be isomorphic to each graph.
 
-    Graph i of `union` is a recoloured copy of graph `owner[i]`, with the 1-WL result
-    `fingerprint[i]`. Graphs with different `kind` are not isomorphic.
+    `union` has one or more copies of each graph, which differ in their colours. Copy i
+    is of graph `owner[i]`, and its 1-WL result is `fingerprint[i]`. Graphs with
+    different `kind` are not isomorphic.
     """
     if not owner.numel():
         return same_as
@@ -160,7 +161,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of copies: of each owner, those with its rarest fingerprint."""
+    """Return a mask of the copies that have the rarest fingerprint of their `owner`."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)
@@ -170,7 +171,7 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
-    """Give undecided graphs of equal `kind` new kinds unless they are isomorphic."""
+    """Give undecided graphs of equal `kind` new kinds if they are not isomorphic."""
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
     for graph in undecided.tolist():

@@ -57,8 +57,8 @@ class LabResult:
 
     family: str
     contender: str
-    """A test with its options; or the name of a network and what was run: `bound`, the
-    test that bounds it, or its `random` or `trained` weights, with the radius."""
+    """A test with its options, or a network with what was run: "bound" (the test that
+    bounds it), or "random" or "trained" weights and the radius of the egonets."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
@@ -160,8 +160,8 @@ DEGREES = (0, 1, 1, 1, 1)
 class PlainEmbedder(nn.Module):
     """A network without its head, with random float64 weights, in evaluation mode.
 
-    Subgraph GNNs except GNN-AK pool by sums, since a mean loses the number of nodes.
-    Nested GNN encodes only distances, no resistances.
+    The readout is a sum, since a mean loses the number of nodes. Nested GNN encodes
+    only distances, no resistances.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Number each node's multiset of its neighbours' (edge colour, colour), [n]."""
+    """Return a number for each node's multiset of (edge, neighbour) colours, [n]."""
     # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index

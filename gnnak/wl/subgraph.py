@@ -24,8 +24,8 @@ def subgraph_refinement(union: GraphUnion, options: Options) -> Iterator[Colorin
     $G^{(t)}[N_k(v)]$ is the k-hop egonet of node $v$ with the colours of round $t$.
     HASH is "exact" (isomorphism) or a test in `REFINEMENTS`.
 
-    Difference from the paper: the new colour includes the old colour. So on labelled
-    graphs, too, colours get finer in each round, and only the last round is compared.
+    Difference from the paper: the new colour includes the old colour. So colours get
+    finer in each round, even on labelled graphs, and only the last round is compared.
     """
     assert options.num_hops is not None
     items, num_hops = torch.arange(union.num_nodes), options.num_hops
@@ -88,7 +88,7 @@ def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
 
 
 def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[Tensor]:
-    """Return what a round adds to the colours of roots: several tensors, [s]."""
+    """Return what a round adds to the colours of roots: one or more tensors, [s]."""
     if options.hash == "exact":
         columns = [isomorphism_classes(inside)]
         if options.context:

@@ -51,7 +51,7 @@ Parts = tuple[Tensor | None, Tensor | None]
 def choose_split(
     own: OwnData, rows: GraphRows, given: Any, classes: Tensor | None, seed: int
 ) -> Parts:
-    """Split graphs by the user's parts `given` or, if None, as `own.split` says."""
+    """Use the user's split `given`; if it is None, split the graphs as `own` says."""
     if len(rows) < 3:
         bad = len(rows.bad)
         why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
@@ -313,7 +313,7 @@ def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Remove rows with bad targets; unless `own.skip_bad`, raise an error instead."""
+    """Remove rows with bad targets, or raise an error if `own.skip_bad` is False."""
     if rows.store.node_targets:
         if targets.bad:
             how = "give every node a target (nodes of all graphs are counted together)"
@@ -336,7 +336,7 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read labelled graphs; also return "test" if only test nodes are to be scored."""
+    """Read labelled graphs; the last result is "test" if only test nodes are scored."""
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)
@@ -449,7 +449,7 @@ def describe_features(
 def fit_features(
     key: str, values: Tensor | None, wanted: Features | None
 ) -> Tensor | None:
-    """Convert features of new graphs; unknown categories become the last, "other"."""
+    """Convert features of new graphs; unknown categories become "other", the last."""
     if wanted is None or values is None:
         if wanted is not None:
             raise lacks_attribute("node" if key == "x" else "edge", key)

@@ -125,7 +125,7 @@ MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
 
 
 def molecule_files(path: FilePath) -> list[Path]:
-    """Return the file or the folder's files; [] unless all are tables or `.smi`."""
+    """Return the file or the folder's files; [] if one is no table and no `.smi`."""
     where = Path(path)
     files = [where]
     if where.is_dir():
@@ -141,9 +141,9 @@ def molecule_chunks(
     featurizer: str = "ogb",
     skip: int = 0,
 ) -> Iterator[Callable[[], GraphRows]]:
-    """Read chunks of `size` rows; yield functions that convert them to graphs.
+    """Read `size` rows at a time; yield functions that convert them to molecules.
 
-    `GraphRows.bad` counts rows over all files.
+    Bad rows are numbered over all files.
     """
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)

@@ -139,7 +139,7 @@ Convert = Callable[[Sequence[Any]], GraphStore]
 def graphs_in_list(
     items: Sequence[Any], reading: Reading, source: str = "the list of graphs"
 ) -> GraphRows:
-    """Convert PyG `Data` or networkx graphs; those unlike the first become bad rows."""
+    """Convert PyG `Data` or networkx graphs; unusable graphs become bad rows."""
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
     first, unread = next(iter(good.values()), None), ""

@@ -27,9 +27,9 @@ class OwnData:
     smiles: str | None = None
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     targets: tuple[str, ...] = ()
-    """The columns, graph attributes or node attributes to predict. If empty: all
-    columns of numbers in `labels` or, without `labels`, the only column of numbers in
-    the table, or the field `y` of the graphs."""
+    """The columns, graph attributes or node attributes to predict. If empty: with
+    `labels`, all columns of numbers in this table; for molecules, the only column of
+    numbers; for other graphs, their field `y`."""
     labels: str | None = None
     """A table with the targets, one row per graph; if None, `path` has the targets."""
     task: str | None = None
@@ -37,8 +37,8 @@ class OwnData:
     metric: str | None = None
     """The metric; if None, the default metric of the task."""
     split: str | None = None
-    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split in the file
-    or, if it has none, a random one."""
+    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split that is stored
+    in the file; if the file has no split, a random one."""
     validation: str | None = None
     """The file with the validation graphs, if `split` is `files`."""
     test: str | None = None

@@ -188,6 +188,6 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
 
 
 def is_data_file(path: Path) -> bool:
-    """Return whether a path has a suffix that only data files have, not models."""
+    """Return whether a path has the suffix of a data file; False for `.pt`, `.pth`."""
     of_data = {*MOLECULE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
     return format_suffix(path) in of_data and not path.is_dir()

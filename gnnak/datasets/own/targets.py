@@ -119,7 +119,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """Convert text to a number: true, yes to 1, false, no to 0, other words to None."""
+    """Convert text to a number; true, yes: 1; false, no: 0; other words: None."""
     try:
         return float(text)
     except ValueError:
@@ -127,7 +127,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Normalise class names: 1.0 to 1, `TRUE` to `true` if both spellings occur."""
+    """Write class names alike: 1.0 as 1; if `TRUE` and `true` occur, both as `true`."""
     names = [None if text is None else _without_point(text) for text in column]
     known = {name for name in names if name is not None}
     lower = {name.lower() for name in known}
@@ -219,7 +219,7 @@ def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) ->
 
 
 def _words(column: Sequence[str | None]) -> list[str]:
-    """Return a column's distinct words, or [] if there are as many or more numbers."""
+    """Return the distinct words; [] if at least half of the values are numbers."""
     distinct = {text for text in column if text is not None}
     words = sorted(text for text in distinct if as_number(text) is None)
     return words if 2 * len(words) > len(distinct) else []

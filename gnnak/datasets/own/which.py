@@ -66,8 +66,8 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    Columns of words are unchanged, and so are classes in mixed notations. Others raise
-    `GraphError` if they have thousands separators, or both decimal commas and points.
+    Columns of words are unchanged, and so are classes in mixed notations. Other columns
+    raise `GraphError` if they have thousands separators, or decimal commas and points.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -205,7 +205,7 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Drop `y` if other targets are given; set `node_targets` if they are of nodes."""
+    """Drop the graphs' own `y` if other targets replace it, and set `node_targets`."""
     store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
         store = replace(store, y=None, node_targets=False)
@@ -240,13 +240,13 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 KEYS = ("id", "index", "graph", "name")
-"""Headers, in lower case, of columns of a table of labels that name the graphs."""
+"""Headers of the column that names the graphs in a table of labels, in lower case."""
 
 
 def _order_by_name(
     columns: Columns, names: Sequence[str], labels: str
 ) -> list[int] | None:
-    """Return the row of each graph in a table that names graphs; else None."""
+    """Return each graph's row in a table of labels; None if it does not name graphs."""
     for key, cells in columns.items():
         row = {str(cell): number for number, cell in enumerate(cells)}
         if key.lower() not in KEYS or row.keys().isdisjoint(names):
@@ -323,7 +323,7 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the columns `wanted`, or all; entirely new names rename all columns."""
+    """Return the columns `wanted`, all if (); if all names are new, rename columns."""
     width = table.shape[1]
     known = known or default_names(width)
     if not set(wanted) <= set(known):

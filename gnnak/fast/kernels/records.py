@@ -55,8 +55,9 @@ class Moments(NamedTuple):
 
 
 BIAS_COLUMN = (1.0, 0.0, 0.0, 0.0)
-"""Values to append to a row x, so that [W, b, b, b, b] [x, 1, 0, 0, 0] = W x + b. The
-zeros keep rows aligned to 16 bytes, which fast matrix products need."""
+"""Values to append to the input x of a Linear with weight W and bias b, as in W x + b =
+[W, b, b, b, b] [x, 1, 0, 0, 0]. The zeros keep rows aligned to 16 bytes, which fast
+matrix products need."""
 
 
 class CentroidRows(NamedTuple):

@@ -93,7 +93,7 @@ def _compute(
 def hop_weights(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor, HopLinears] | None:
-    """Return hop embeddings, [t, h], and Linears for them, or None without a kernel."""
+    """Return hop embeddings, [t, h], and their Linears; None if no kernel fits."""
     table = layer.hop_table
     if table is None or has_hooks(table):
         return None
@@ -192,7 +192,8 @@ def lifted_gine_sum(
 ) -> tuple[Tensor, list[Tensor]]:
     """Compute states by `plain.lift`; return their `plain.messages`, [m, w], and gates.
 
-    If given, `linears` map `table` to embeddings, which are added to states, and gates.
+    If `linears` are given, the first maps `table` to embeddings, which are added to
+    node states. The others map `table` to gates.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(

@@ -158,7 +158,7 @@ def run_pna(
 
 
 class _PairLinear(torch.autograd.Function):
-    """Autograd function: W [c_i, c_j, e_ij] for each edge copy j -> i, [f, c']."""
+    """Autograd function: matrix @ [c_i, c_j, e_ji] per edge copy j -> i, [f, c']."""
 
     @staticmethod
     def forward(
@@ -239,8 +239,8 @@ CONVS: dict[type[nn.Module], FusedConv] = {
     GCN: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
-"""Fused implementations of convs. Subclasses may compute something else, so they are
-not fused; `GCN` computes the same as `GCNConv`."""
+"""Fused implementations of convs. Subclasses are not fused, since they may compute
+something else. `GCN` is an exception: it computes the same as `GCNConv`."""
 
 
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
@@ -418,7 +418,7 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Finish the MLPs of `z`, gate, and sum by subgraph, [s, c], or by node, [n, c]."""
+    """Finish the MLPs of `z`, apply gates, sum by subgraph, [s, c], or node, [n, c]."""
     tables = [gates.get(name) for name in transforms]
     pools = [
         Pool(

@@ -74,20 +74,20 @@ class WeightProducts(NamedTuple):
     """The weight-only terms of a GNN-AK layer with MLPs before its pools.
 
     The Linear `project` maps the states s of the base GNN to P s + b. Let W be the
-    stacked weights of the first Linears, without bias, of all MLPs. One Linear replaces
-    `project` and all these first Linears: W (P s + b) = (W P) s + W b.
+    stacked weights of the first Linears, without bias, of all MLPs. One joint Linear
+    replaces `project` and all these first Linears: W (P s + b) = (W P) s + W b.
     """
 
     matrix: Tensor
-    """[c', w]: W P, or W if `project` is the identity."""
+    """[c', w]: the joint Linear's weight, W P, or W if `project` is the identity."""
     offset: Tensor | None
-    """[c']: W b; None if `project` is the identity."""
+    """[c']: the joint Linear's bias, W b, or None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """[t, c]: the gates of each encoding that has gates, unless in `centroid`."""
+    """Maps encodings to their gates, [t, c], except gates that `centroid` contains."""
     centroid: Tensor | None
-    """[c, w + 4]: maps the roots' states, with `BIAS_COLUMN` appended, to the centroid
-    encoding: [P, b, b, b, b], times the gate if any. None if `project` is the
-    identity."""
+    """[c, w + 4]: the matrix [P, b, b, b, b], times the gates of the centroid encoding
+    if it has gates. It maps the roots' states, with `BIAS_COLUMN` appended, to the
+    centroid encoding. None if `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:

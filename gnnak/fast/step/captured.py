@@ -75,9 +75,10 @@ class CapturedStep:
 
     Smaller shapes share the buffers of the largest shape. A batch that does not fit
     into these buffers sets a new largest shape, and all buffers and CUDA graphs are
-    freed. A freed shape never becomes the largest again, or two shapes could replace
-    each other for ever. Data that change between steps must be in the batch (`Item`),
-    or at fixed addresses. `release` frees what a step leaves in CUDA graphs' memory.
+    freed. A freed shape never becomes the largest again; otherwise, two shapes could
+    replace each other for ever. Data that change between steps must be in the batch
+    (`Item`), or at fixed addresses. `release` frees what a step leaves in the memory of
+    CUDA graphs.
     """
 
     def __init__(
@@ -264,13 +265,13 @@ class _Passes:
     """The captured forward and backward pass for batches of one shape.
 
     Attributes:
-        anchor: Input of `_Replayed` that requires a gradient, so the outputs do, too.
+        anchor: Input of `_Replayed`. It requires a gradient so that the outputs do.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
         differentiable: The tensors in `outputs` that require a gradient.
         positions: The positions of the `differentiable` tensors in `outputs`.
         of_outputs: Gradients of `differentiable`, read by the captured backward pass.
-        gradients: By `id` of a weight, the gradient that a backward pass writes.
+        gradients: Maps the `id` of a weight to the gradient that replays write.
         written: Pairs of a weight and its gradient, for gradients that are not None.
     """
 

@@ -52,8 +52,8 @@ VARYING = ("params", "lr", "capturable", "fused")
 """Options of a parameter group that may change between replays of an update."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 """Optimisers whose captured steps are fused, unless the user has set `foreach` or
-`fused`. Steps that are not fused need two kernels per weight in Adam, and read the
-learning rate on the CPU in SGD."""
+`fused`. If steps are not fused, Adam needs two kernels per weight, and SGD reads the
+learning rate on the CPU."""
 
 
 class CapturedUpdate:

@@ -218,7 +218,7 @@ Row = Any
 
 
 def read_node_link(path: FilePath) -> list[Row]:
-    """Read node-link graphs from JSON: one, a list or, in `.jsonl`, one per line."""
+    """Read node-link JSON: one graph, a list or, in `.jsonl`, one graph per line."""
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
     if format_suffix(where) == ".jsonl":

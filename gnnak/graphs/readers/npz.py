@@ -290,9 +290,9 @@ def read_npz(
 ) -> GraphFile:
     """Read a data set in the npz layout, which `docs/formats.md` describes.
 
-    Unless the file has `directed` set, it must have each edge in one direction only,
-    and a reverse edge is added directly after every edge. Integers and bools become
-    int64; the dtype of floating-point numbers does not change. If the file has no `x`,
+    If `directed` is not set in the file, each edge must be in one direction only, and a
+    reverse edge is added directly after every edge. Integers and bools become int64;
+    the dtype of floating-point numbers does not change. If the file has no `x`,
     `x` is one column of zeros. A file whose arrays need far more memory than its size
     suggests is refused before its arrays are read.
     `FileFormatError` names the file and, if possible, the key that is wrong.
@@ -344,10 +344,10 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
     """Write a data set in the npz layout, atomically; `read_npz` is the inverse.
 
     If every edge has a reverse edge with the same attributes, only one direction is
-    written, and `read_npz` may return the edges in another order. Otherwise, all edges
-    are written, with `directed` set. All edges are also written if, of parallel edges,
-    some would be kept as (u, v) and others as (v, u). Integers are written in the
-    smallest dtype that can represent them, and read as int64.
+    written, and `read_npz` may return the edges in another order. Otherwise, and for
+    some graphs with parallel edges, all edges are written, with `directed` set.
+    Integers are written in the smallest dtype that can represent them, and read as
+    int64.
 
     Args:
         path: The file; an existing file is replaced.
@@ -361,7 +361,7 @@ def write_npz(path: files.FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write an npz file; unless `directed`, `file` has one direction of each edge."""
+    """Write an npz file; if not `directed`, `file` has one direction of each edge."""
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
     for key in (*COUNTS, *VALUES):

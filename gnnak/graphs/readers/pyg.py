@@ -270,7 +270,7 @@ class Attribute:
     """The dimension along which PyG concatenates the field, from `Data.__cat_dim__`."""
     step: Tensor | None = None
     """[g], int64, on the CPU: for a field of indices, PyG's `Data.__inc__`; else None.
-    A batch shifts a graph's indices by the sum of this over all earlier graphs."""
+    A batch adds to a graph's indices the sum of `step` over all earlier graphs."""
 
     @cached_property
     def start(self) -> Tensor:
@@ -323,7 +323,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return a batch of the fields of `graphs` that `aligned` lacks, by name."""
+        """Return a batch of those fields of `graphs` that are not in `aligned`."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -469,7 +469,7 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs, with the fields of `STORED` whose rows fit an axis in `STORED`."""
+    """The graphs. A field of `STORED` with another axis is in `attributes` instead."""
     attributes: Attributes = field(default_factory=Attributes)
     """All other fields of the graphs."""
     kind: type | None = None

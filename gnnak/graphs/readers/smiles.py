@@ -147,10 +147,10 @@ ATOM_TYPES = (
 )
 """The names of the 28 atom types; ZINC-12K has atoms of the first 21 types."""
 OTHER_ATOM = len(ATOM_TYPES) - 1
-"""Type of atoms without a name in `ATOM_TYPES`: the last, since the embedding table has
-no further row. ZINC-12K does not have this type."""
+"""Number of the last type, "P H1 +", which ZINC-12K does not have. Atoms whose type is
+not in `ATOM_TYPES` get this number, too: the embedding table has only 28 rows."""
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE")
-"""The names of bond types 1, 2 and 3. Type 0, not in ZINC-12K, is for all others."""
+"""The names of bond types 1 to 3. Type 0, for all other bonds, is not in ZINC-12K."""
 
 
 def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:

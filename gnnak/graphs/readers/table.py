@@ -227,7 +227,7 @@ WEIGHT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
 def read_edge_lists(path: FilePath) -> dict[str, nx.Graph]:
-    """Read the undirected graphs of an edge list, by name; "" names a single graph."""
+    """Read the undirected graphs of an edge list, by name; a lone graph is named ""."""
     text = read_text(path, "docs/formats.md#edge-lists", LARGEST)
     graphs: dict[str, nx.Graph] = {}
     width = 0

@@ -82,8 +82,8 @@ class PNAStarConv(nn.Module):
 
 
 _STARTS = {"amin": float("inf"), "amax": float("-inf")}
-"""Initial values of a minimum and a maximum. Messages can equal an initial value of 0,
-and PyTorch would then divide the gradient between the messages and this value."""
+"""Initial values of a minimum and a maximum, which no message equals. If 0 were used,
+PyTorch would divide the gradient between messages of 0 and the initial value."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:

@@ -82,7 +82,7 @@ def find_pairs(batch: Tensor) -> NodePairs:
 def pair_states(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Build pair states, [p, w]: (i, i) holds x_i; (i, j) the edge j -> i, or zero."""
+    """Build pair states, [p, w], with nodes i at (i, i) and edges j -> i at (i, j)."""
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
     source, target = edge_index

@@ -61,7 +61,7 @@ class Inputs:
         }
 
     def check(self, x: Tensor, num_edges: int | None) -> None:
-        """Raise an error for an argument with a wrong number of rows or device."""
+        """Raise an error for an argument with a wrong device or number of rows."""
         of_nodes = (self.node, x.size(0), GraphError, "node")
         of_edges = (self.edge, num_edges, EdgeAttrError, "column of edge_index")
         for values, count, error, each in (of_nodes, of_edges):
@@ -183,7 +183,7 @@ class Calling:
     edge_width: int | None = None
     """Width of `edge_attr` that the GNN declares, in its attribute `edge_dim`."""
     edge_kinds: Mapping[str, str] = field(default_factory=dict)
-    """Maps an edge argument to the `edge_kind` of the values with which the GNN ran."""
+    """Maps an edge argument to dtype and shape, as text, with which the GNN ran."""
     in_channels: int | None = None
     """Width of the node states, if a `Call` says it."""
 
@@ -213,7 +213,7 @@ class Calling:
             )
 
     def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Explain an error of the GNN by `edge_attr` or by a `Call`, if possible."""
+        """Raise a clearer error if `edge_attr` or a `Call` may have caused `error`."""
         edges: Mapping[str, Tensor] = {}
         if isinstance(edge_attr, Inputs):
             edges = edge_attr.edge
@@ -405,7 +405,7 @@ class Binding:
     def inputs(
         self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
     ) -> Tensor | Inputs | None:
-        """Convert further arguments of a call to the `edge_attr` of `GNNAK.forward`."""
+        """Pack `given` into a tensor or an `Inputs`, which `GNNAK.forward` takes."""
         plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
         if plain and self.call is None and not calling.further:
             return next(iter(given.values()), None)
@@ -462,8 +462,8 @@ class EdgeReader:
     """Converts edges or a sparse matrix to `edge_index`, [2, e], and edge values.
 
     As in PyG, entry (i, j) of a matrix is the edge j -> i. If edges equal those of the
-    last call, the same tensor is returned, so that its subgraphs are reused. The tensor
-    is cached per thread, until the object that the user passed is freed.
+    last call, the tensor of that call is returned, so that its subgraphs are reused.
+    The tensor is cached per thread, until the object that the user passed is freed.
     """
 
     def __init__(self) -> None:

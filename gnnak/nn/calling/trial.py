@@ -35,7 +35,7 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return sets of example arguments: first the required ones, then known ones."""
+    """Return sets of example arguments: required ones, then all with known names."""
     if unknown_arguments(gnn):
         return []
     further = further_arguments(gnn)
@@ -129,7 +129,7 @@ class Trial:
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Return the output's width and whether the GNN reads the edge argument.
 
-        If calls fail, return None and `named`: whether the signature has this argument.
+        If all calls fail, return None and `named` (is the argument in the signature?).
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -238,8 +238,8 @@ def try_out(
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output widths of `gnn`; None if no tried width works.
 
-    Declared widths are tried first, then half of each: the first Linear of convs such
-    as EdgeConv takes two node states. Half a width must work without edge attributes.
+    Declared widths are tried first, then half of each width, since the first Linear of
+    convs such as EdgeConv takes two node states.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -258,7 +258,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Return the first trial that succeeds and its result, else the first and None."""
+    """Return the first successful trial and its result, or the first trial and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

@@ -53,7 +53,7 @@ class InsideLayer(nn.Module):
         Args:
             h: States of the node copies, [m, c].
             subgraphs: The rooted subgraphs.
-            edge_index: Unused: the directed edges of the graph, [2, e].
+            edge_index: Directed edges of the graph, [2, e]; not used by this layer.
             edge_attr: Edge attributes, [e, c] or [e]; None if there are none.
         """
         return self.norm(inside(self.conv, h, subgraphs, edge_attr)).relu()
@@ -244,8 +244,8 @@ def dss_gnn(
 
 
 SunConvs = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
-"""The four convs of a `SUNLayer`. Two compute the states of nodes other than the root:
-one inside the subgraphs, one on the graph. Two compute those of the root, likewise."""
+"""The four convs of a `SUNLayer`: two for all nodes except the root, then two for the
+root. Of each two, the first runs inside the subgraphs, and the second on the graph."""
 
 
 class SUNLayer(nn.Module):

@@ -206,8 +206,8 @@ class L2FGNNLayer(SSWLLayer):
     ) -> list[Tensor]:
         r"""Return $B h_{a,b} + e^1_{ab}$ and $B h_{b,a} + e^2_{ab}$ of edges $a \to b$.
 
-        Both are [e, c], since they are the same for all copies of an edge. If the pair
-        (a, b) or (b, a) is no node copy, its row is -infinity, and the ReLU makes it 0.
+        All copies of an edge share these terms, [e, c], of the layer's equation. If the
+        pair (a, b) or (b, a) is no node copy, its term is -infinity; ReLU makes it 0.
         """
         pairs, size, states = edge_pairs(subgraphs, edge_index), edge_index.size(1), []
         with on_graph(subgraphs.real):

@@ -228,7 +228,7 @@ def find_config(
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
-    `data` names a data set, or is the path of a YAML file or of the user's own data.
+    `data` is the name of a data set, or the path of a YAML file or the user's own data.
     `own` has fields of `OwnData`; `options` has all other options. An option that the
     model ignores raises `OptionError`, unless `several_models` is True.
     """

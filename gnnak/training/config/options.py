@@ -185,7 +185,7 @@ ALIASES = {
     "lr": "train.learning_rate",
     "seed": "train.seed",
 }
-"""Maps additional short names to full names; `seed` alone would be ambiguous."""
+"""Maps additional short names of options to full names."""
 
 
 def full_name(key: str, every: Sequence[str]) -> str:

@@ -39,8 +39,8 @@ ADDED = (
     "model.drop.ties",
     "model.drop.share",
 )
-"""Options that newer versions added. Hashes leave these out at their default values, so
-that the hashes of old records stay valid."""
+"""Options that newer versions added. If such an option has its default value, hashes
+leave it out, so that the hashes of old records stay valid."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
     schedule: RateSchedule = "step"
-    """Halve the learning rate every `step` epochs ("step") or after more than
-    `patience` epochs without a better score ("plateau"), or lower it to 0
-    ("cosine")."""
+    """With "step", halve the learning rate every `step` epochs. With "plateau", halve
+    it after more than `patience` epochs without a better score. With "cosine", lower it
+    to 0 over all epochs."""
     step: int = 50
     patience: int = 20
     stop_rate: float | None = None

@@ -114,7 +114,7 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Build the Lightning trainer; it clips gradients, unless captured steps do."""
+    """Build the Lightning trainer, which clips gradients if steps are not captured."""
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")

@@ -37,9 +37,9 @@ class StopRequest:
         self._time = 0.0
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Raise `Stopped`; while signals are deferred, only record the first one.
+        """Raise `Stopped`; if signals are deferred, only record the first signal.
 
-        A second signal raises `Stopped` even then, unless within `REPEAT_SECONDS`.
+        Later signals are ignored for `REPEAT_SECONDS`; then they raise `Stopped`.
         """
         now = time.monotonic()
         if self.deferred and self.number is None:
@@ -62,8 +62,8 @@ class StopRequest:
 def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT (Ctrl-C) or SIGTERM.
 
-    A second signal ends the program. Ignored signals stay ignored, as in
-    worker processes. Outside the main thread, the context manager does nothing.
+    A second signal ends the program. A signal that the program ignores stays ignored,
+    as in worker processes. Outside the main thread, the context manager does nothing.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:

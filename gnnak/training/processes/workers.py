@@ -169,7 +169,7 @@ NAME = "gnnak-watch-workers"
 NOTICE_SECONDS = 5.0
 """Seconds to wait for news of a lost worker after a communication error."""
 GRACE_SECONDS = 10.0
-"""Seconds after the end of a worker until the main process, if it hangs, is ended."""
+"""Seconds after the end of a worker until a main process that hangs is ended."""
 NETWORK_WORDS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe")
 """Words by which error messages of failed communication are recognised."""
 

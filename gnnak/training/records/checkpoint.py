@@ -49,7 +49,7 @@ LENGTH = len(TAG) + hashlib.sha256().digest_size
 
 
 def sealed(content: bytes) -> bytes:
-    """Append a checksum: `torch.load` misses damage to the directory of a zip file."""
+    """Append a checksum, because `torch.load` does not detect all damage to a file."""
     return content + TAG + hashlib.sha256(content).digest()
 
 
@@ -357,9 +357,9 @@ def save_folder(
 ) -> None:
     """Write a trained network to a folder; replace an older network there.
 
-    The folder has the names of training files without paths, and no skipped rows. The
-    model card's example loads `name`. A README.md or config.json that is not from gnnak
-    is not replaced: `FileFormatError` is raised.
+    Training files are stored by name, without their folders; skipped rows are not
+    stored. The model card's example loads `name`. If the folder has a README.md or
+    config.json that is not from gnnak, `FileFormatError` is raised.
     """
     make_folder(folder)
     _check_replaceable(folder)

@@ -58,7 +58,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return runs of this config; if there are none, the longest of longer runs."""
+        """Return runs of this config, or else its longest runs with more epochs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)
@@ -66,7 +66,7 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return runs with `config`, but of any length from `least` epochs on."""
+        """Return runs with `config`, but with any number of epochs from `least` on."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
@@ -155,8 +155,8 @@ def summarise(
     """Summarise runs that differ only in seed and fold, using each run's newest record.
 
     Scores are test scores of the best validation epoch; undefined scores are ignored.
-    Folds of the protocol `published` have no test graphs: as in the GIN paper, their
-    scores are validation scores at the epoch where the mean curve of all runs is best.
+    Folds of the protocol `published` have no separate test graphs. As in the GIN paper,
+    their score is the validation score at the epoch where the mean over runs is best.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")

@@ -146,8 +146,9 @@ class Estimate(NamedTuple):
 class Estimator:
     """Estimates the cost of a run on one device: the median cost of similar runs.
 
-    The keys in `KEYS` are tried in order. Times from another device or data set are
-    scaled by the ratio in runs done on both, or else by the data sets' node counts.
+    The keys in `KEYS` are tried in order. Times on another device or data set are
+    scaled by the ratio of the epoch times of similar runs on both. If there are none,
+    times on another data set are scaled by the numbers of nodes.
     """
 
     def __init__(

@@ -80,8 +80,9 @@ class Queue:
     """The tasks that wait for a worker.
 
     Tasks of unknown duration start first, and tasks to run `alone` last. Of the others,
-    the longest starts first; if time is too short for all, the shortest. A task starts
-    only if enough memory is free and, unless `long`, it can end before the deadline.
+    the longest starts first. If the time is too short for all, the shortest starts
+    first. A task starts only if enough memory is free. If `long` is False, tasks that
+    are expected to end after the deadline do not start.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ def work(
 ) -> None:
     """Main loop of a worker: do the jobs from `connection` until None arrives.
 
-    The first message is the free memory of the GPU in MB; None if there is no GPU.
+    First, the worker sends the free memory of the GPU in MB; None without a GPU.
     """
     follow_main()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the pool stops runs

@@ -24,7 +24,7 @@ class Combination:
     """One combination of option values in a sweep, with its runs."""
 
     values: Mapping[str, Any]
-    """Maps each option that the sweep varies and the model uses to its value."""
+    """Values of the varied options, by name, without options that the model ignores."""
     config: RunConfig
     runs: tuple[tuple[int, int | None], ...]
     """Seed and fold of each run."""

@@ -135,7 +135,7 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
 
 
 def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-    """Group the graphs whose matrices have tiles of the same number and size.
+    """Group the graphs whose matrices have equally many tiles, of the same size.
 
     Yields for each group: the first row and the number of nodes of each graph, the
     number of tiles along one side of a matrix, and the number of rows of a tile.

@@ -109,7 +109,7 @@ def _moments(
 
 @triton.jit
 def add_rows(mean, m2, seen, value, shown, new):
-    """Update mean and m2 of `seen` rows by the first `new` rows of the tile `value`."""
+    """Update `mean` and `m2` (sum of squared deviations) by `new` rows of `value`."""
     both = tl.maximum(seen + new, 1)
     of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
     off = tl.where(shown, value - of_new[None, :], 0.0)

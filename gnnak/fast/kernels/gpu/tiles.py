@@ -90,8 +90,8 @@ INT32 = 2**31
 def for_all_sizes(kernel: Callable[..., None]) -> Any:
     """Apply `triton.jit`, without specialising on arguments that vary between batches.
 
-    Triton would recompile the kernel for integers that are 1 or divisible by 16, and
-    for aligned pointers, in the middle of training.
+    By default, Triton compiles a kernel again if an integer is 1 or divisible by 16, or
+    if a pointer is aligned. This could happen in the middle of training.
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     if interprets_triton():

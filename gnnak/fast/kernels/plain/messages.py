@@ -70,7 +70,7 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments | None]:
-    """Sum `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c]."""
+    """Sum at_target[i], at_source[j], at_edge[r] per copy j -> i of edge r, [f, c]."""
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
     if at_edge is not None:
