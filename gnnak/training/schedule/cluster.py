@@ -76,8 +76,10 @@ class Cluster:
 
     def least(self, name: str) -> float:
         """Return the smallest amount of a resource that comes with one device."""
-        devices = "GPU" if self.is_gpu else ""
-        return min(node.get(name, 0.0) / node.get(devices, 1) for node in self.nodes)
+        return min(
+            node.get(name, 0.0) / (node["GPU"] if self.is_gpu else 1)
+            for node in self.nodes
+        )
 
     def resources(self, jobs: int, megabytes: float = 0.0) -> dict[str, float]:
         """Return what Ray reserves for one of `jobs` tasks on a device.
@@ -86,15 +88,15 @@ class Cluster:
         """
         share, found = 1 / jobs, {}
         if self.is_gpu:
-            if torch.cuda.is_available():  # the others are expected to be like this one
+            if torch.cuda.is_available():  # assumes that all GPUs have the same memory
                 whole = torch.cuda.get_device_properties(0).total_memory / 2**20
                 share = max(share, (megabytes + CONTEXT_MB) / (SHARE * whole))
             share = min(1.0, share)
-            found["num_gpus"] = math.floor(share * 1e4) / 1e4
+            found["num_gpus"] = _four_digits(share)
         elif megabytes:
             found["memory"] = min(megabytes * 2**20, self.least("memory"))
         cpus = share * self.least("CPU")
-        return found | {"num_cpus": int(cpus) if cpus >= 1 else round(cpus - 5e-5, 4)}
+        return found | {"num_cpus": int(cpus) if cpus >= 1 else _four_digits(cpus)}
 
     def slots(self, jobs: int) -> int:
         """Return how many tasks the cluster does at once."""
@@ -119,10 +121,16 @@ class Cluster:
             try:
                 found = self.ray.get(running.popleft())
             except self.ray.exceptions.RayError as error:
-                told = f"a part was tried {RETRIES + 1} times: {_reason(error)}."
-                raise getattr(error, "cause", TrainingError(told)) from None
+                told = f"a part was tried {RETRIES + 1} times ({_reason(error)})"
+                lost = TrainingError(f"{told}; give the same command with --resume.")
+                raise getattr(error, "cause", None) or lost from None
             yield found
             running.extend(islice(results, 1))
+
+
+def _four_digits(amount: float) -> float:
+    """Round down to four digits after the point, as many as Ray takes."""
+    return math.floor(amount * 1e4) / 1e4
 
 
 def call_on_worker(shared: tuple[partial[Any], Machine], item: Any) -> Any:
