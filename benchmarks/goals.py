@@ -317,5 +317,5 @@ def operation_lines(records: list[Record], names: tuple[str, ...]) -> list[list[
         ]
         for name in names
         if name in newest
-        for operation in newest[name]["operations"][:8]
+        for operation in [o for o in newest[name]["operations"] if o["calls"]][:8]
     ]

@@ -133,17 +133,27 @@ class ProfiledStep(PhaseTimes):
                 run_step(trainer, module, items[-1], {})
             with profile(acc_events=True) as profiled:
                 run_step(trainer, module, items[-1], {})
-        taken = microseconds(profiled.key_averages(), kernels)
+        taken = microseconds(profiled.events(), kernels, set(traffic.bytes))
         self.operations = summary(traffic, taken)
 
 
-def microseconds(events: Any, kernels: set[str]) -> Counter[str]:
-    """Return the kernel time of each Triton kernel and each PyTorch operation."""
+def microseconds(events: Any, kernels: set[str], counted: set[str]) -> Counter[str]:
+    """Return the kernel time of each Triton kernel and each PyTorch operation.
+
+    If an operation in `counted` calls other operations, it includes their time.
+    """
     taken: Counter[str] = Counter()
     for event in events:
-        on_device = event.device_type == DeviceType.CUDA
-        if event.key in kernels if on_device else event.key.startswith("aten::"):
-            taken[event.key] += event.self_device_time_total
+        if event.device_type == DeviceType.CUDA:
+            name = event.name if event.name in kernels else ""
+        else:
+            name = event.name if event.name.startswith("aten::") else ""
+            caller = event.cpu_parent
+            while name and caller is not None:
+                name = caller.name if caller.name in counted else name
+                caller = caller.cpu_parent
+        if name:
+            taken[name] += event.self_device_time_total
     return taken
 
 

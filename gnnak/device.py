@@ -86,7 +86,7 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Context manager: keep `peak_megabytes` right if the block changes graph pools."""
+    """Context manager: keep `peak_megabytes` right if memory of CUDA graphs changes."""
     index = _index(device)
     peak = _peak_bytes(index)
     try:

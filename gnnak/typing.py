@@ -163,7 +163,7 @@ def as_count(option: str, value: object, least: int = 0) -> int:
 
 
 def convert_count(record: object, option: str, least: int = 0) -> None:
-    """Check a count, field `option` of a frozen dataclass, and convert it to int."""
+    """Check the count in field `option` of a frozen dataclass; convert it to int."""
     count = as_count(option, getattr(record, option), least)
     object.__setattr__(record, option, count)
 

@@ -95,7 +95,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return whether each pair is distinguished (None: not tested), and the error."""
+    """Return a bool for each pair (None if its test failed), and the error message."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

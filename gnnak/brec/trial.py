@@ -52,7 +52,7 @@ class TrialOptions:
     subgraphs: SubgraphKind = "egonets"
     """Kind of subgraphs; must not depend on random numbers or the order of nodes."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Encodings of pairs (root, node); None: as published. GNN-AK ignores them."""
+    """Encodings of pairs (root, node); if None, as published. GNN-AK ignores them."""
     max_distance: int = 5
     """The encoding "distance" replaces all larger distances by this number."""
     reduce: Reduce | None = None
@@ -149,18 +149,18 @@ RIDGE = 1e-8
 ROUNDING = 1e-6
 """Largest relative difference of mean embeddings that counts as a rounding error."""
 CLOSE = 1e-6
-"""Largest difference of two values of the test that counts as a rounding error."""
+"""Two values of the paired test that differ by at most this number count as equal."""
 
 
 class PairedTest(NamedTuple):
     """The result of BREC's paired test for two graphs, each with q relabellings."""
 
     released: float
-    """The value as in BREC's released code, which lacks the factor of `corrected`."""
+    """The test statistic as in BREC's released code, which omits the factor q."""
     corrected: float
-    """The value times the number of relabellings; 0 if mean embeddings are equal."""
+    """The value multiplied by q; 0 if the two graphs' mean embeddings are equal."""
     singular: bool
-    """Whether the covariance is singular; `released` then misses some differences."""
+    """Whether the covariance is singular; BREC's code then misses some differences."""
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
@@ -186,7 +186,7 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return (distinguished, reliable); `same_graph` is the value for equal graphs."""
+    """Return (distinguished, reliable) from test values of a pair and of one graph."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
@@ -243,7 +243,7 @@ class TrialResult:
     released: float
     corrected: float
     same_released: float
-    """Value of the paired test for two sets of copies of a single graph."""
+    """Like `released`, but for two sets of relabelled copies of a single graph."""
     same_corrected: float
     singular: bool
     epochs: int

@@ -253,7 +253,7 @@ def explain(
 def _read_files(
     files: Sequence[Path], smiles: str | None
 ) -> tuple[dict[str, Data], list[str]]:
-    """Return graphs by name (`file` or `file:row`), and a line on each file's count."""
+    """Return graphs by name (`file`, `file:row`), and texts like "file: 2 graphs"."""
     from gnnak.cli.data_run import own_graphs
     from gnnak.wl.inputs import graphs_of
 
@@ -273,7 +273,7 @@ def _read_files(
 def _compare(
     contender: Contender, graphs: Sequence[Data], only_test: bool
 ) -> dict[str, object]:
-    """Return a WL test's table row, which shows errors; if `only_test`, raise them."""
+    """Return a test's row of the table; raise errors if `only_test`, else show them."""
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 

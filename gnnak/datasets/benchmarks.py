@@ -191,7 +191,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Build a store; `graph`, [n], and `x`, [n, 1], are each node's graph and label."""
+    """Build a store from labels of nodes, `x`, [n, 1], and of graphs, `labels`, [g]."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -350,7 +350,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Join nodes of equally large graphs; return each edge's graph, [e], and ends."""
+    """Find the edges of graphs of one size: return each edge's graph, [e], and ends."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:
@@ -375,7 +375,7 @@ def _similarity(position: Tensor) -> Tensor:
 
 
 def _neighbors(similarity: Tensor) -> Tensor:
-    """Return eight of the nine nodes most similar to each node, [g, nodes, 8]."""
+    """Return each node's neighbours as in `superpixel_edges`, [g, nodes, 8]."""
     size = similarity.size(2)
     itself = torch.eye(size, dtype=torch.bool)
     order = similarity.masked_fill(itself, -1.0).argsort(dim=2, stable=True)
@@ -458,7 +458,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add the edges of `superpixel_edges`, in one direction only; do not scale `x`."""
+    """Add the edges of `superpixel_edges`, in one direction only; `x` is unchanged."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):

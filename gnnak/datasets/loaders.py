@@ -95,7 +95,7 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample upper triangles of adjacency matrices; inside block 0, use `pattern`."""
+    """Sample adjacency matrices (upper triangles); copy `pattern` inside block 0."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)

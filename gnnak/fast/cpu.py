@@ -113,14 +113,14 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The u distinct pairs (node or subgraph, hop) of all node copies, sorted."""
+    """The distinct pairs (node, hop) or (subgraph, hop), sorted; u is their number."""
 
     of_copies: Incidence
     """[m, u]: the 1 in row i marks the pair of node copy i."""
     of_keys: Incidence
     """[u, n] or [u, s]: the 1 in row i marks the node or the subgraph of pair i."""
     one_hot: Tensor
-    """[u, t], dense: the 1 in row i marks the distance of pair i."""
+    """[u, t], dense: the 1 in row i marks the hop-table row of pair i."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -159,19 +159,19 @@ def hop_pairs(
 
 
 class Messages(NamedTuple):
-    """The v distinct messages, one for each pair (edge, distance of its source)."""
+    """The v distinct messages: one per pair (edge, distance from source to root)."""
 
     source: Incidence
     """[v, u]: the 1 in row i marks the pair (node, distance) that sends message i."""
     edge: Incidence
     """[v, e]: the 1 in row i marks the edge of message i."""
     into: Incidence
-    """[m, v + u]: the ones in row i mark the messages that node copy i receives (first
-    v columns), and the state of node copy i (last u columns)."""
+    """[m, v + u]: in row i, ones in the first v columns mark the messages to node copy
+    i. The 1 in the last u columns marks the pair (node, distance) of node copy i."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
-    """Return the input of the base GNN for each pair (node, distance), [u, w]."""
+    """Return the base GNN's input for each of the u pairs (node, distance), [u, w]."""
     h = pairs.of_keys @ x
     if layer.hop_table is None:
         return h
@@ -205,7 +205,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`; edge copy i carries message `number[i]` out of `count`."""
+    """Build the matrix `Messages.into`; the message of edge copy i is `number[i]`."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
@@ -234,7 +234,7 @@ def cpu_encodings(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute `GNNAK.encode`, if there are at least `min_copies` node copies."""
+    """Compute `GNNAK.encode`; not implemented below `min_copies` node copies."""
     if subgraphs.num_copies < min_copies:
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
@@ -357,7 +357,7 @@ def _has_known_parts(layer: GNNAK) -> bool:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears`, then the MLP of an encoding. Without an MLP, return `rows`."""
+    """Apply `linears`, then the encoding's MLP. Without an MLP, `linears` is empty."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

@@ -14,7 +14,7 @@ from gnnak.graphs.ragged import pointers
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 WIDEST = 256
-"""Largest number of nodes in a block, see `fast_reach`."""
+"""Largest number of nodes in a block: consecutive nodes without edges to others."""
 MOST_ENTRIES = 1 << 26
 """Largest number of entries of all matrices together, see `fast_reach`."""
 HUB = 16
@@ -110,7 +110,7 @@ def fast_induced_edges(
 
 
 FIELDS = ["node", "subgraph", "first", "ptr", "neighbor", "name", "start", "ends"]
-"""Pointers whose alignment varies. Triton must not recompile for each alignment."""
+"""Pointers that kernels take. Triton must not recompile if their alignment changes."""
 
 
 @triton.jit(

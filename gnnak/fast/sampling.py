@@ -155,7 +155,7 @@ def fast_filling(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the result of `plan_filling`, sorted by connected component."""
+    """Compute the matrix of `filling_of`, its values sorted by connected component."""
     if plan is None or not can_sample(serves, plan):
         return NotImplemented
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
@@ -188,7 +188,7 @@ def _fill(
     layers, out_node, out_subgraph, weight,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the rows of `Filling` of one component, from sampled roots outwards."""
+    """Compute the `Filling` of one component, step by step from the sampled roots."""
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
     there = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
@@ -256,7 +256,7 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Average `column` over each node's neighbours that `_nearer` counts."""
+    """Average `column` over neighbours one step nearer to the nearest sampled root."""
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)
     k = 0

@@ -78,7 +78,7 @@ def check_simple(base: nx.Graph) -> None:
 
 
 def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
-    """Build $A$ of `cfi_pair`, or $B$ if `crossed` is the base edge that differs."""
+    """Build graph $A$ of `cfi_pair` if `crossed` is None, else graph $B$."""
     edges: list[tuple[CfiNode, CfiNode]] = [
         (("m", u, *chosen), ("a" if v in chosen else "b", u, v))
         for u in base
@@ -213,7 +213,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Switch `matrix` (see `switched`) in all ways that make rows sum to `value`."""
+    """Return all matrices that `switched` makes of `matrix` with row sums `value`."""
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
     space = vectors[:, np.abs(values - value) < 1e-6]
@@ -236,10 +236,10 @@ def _independent_rows(space: NDArray[np.float64]) -> list[int]:
 
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""Which `descendants` of each matrix of `regular_two_graphs` are in `srg25`."""
+"""For each of the `regular_two_graphs`: the indices of its `descendants` in `srg25`."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""Which `regular_members` of each matrix of `regular_two_graphs` are in `srg26`."""
+"""For each of `regular_two_graphs`, the indices of the `regular_members` in `srg26`."""
 
 
 def srg16() -> list[Graph]:

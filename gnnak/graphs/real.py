@@ -13,7 +13,7 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""Name of the attribute of a padded batch with its `RealCounts`; no PyG field."""
+"""Name of the Python attribute that holds the `RealCounts` of a padded PyG batch."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,7 +152,7 @@ class GraphStore:
         return torch.stack([self.num_nodes, self.num_edges, *start])
 
     def _chosen(self, indices: Indices) -> tuple[Tensor, Tensor, list[int]]:
-        """Return positions, their columns of `_table`, and total nodes and edges."""
+        """Return the chosen indices, `_table` columns and total [nodes, edges]."""
         host, graph = indices_at(indices, len(self), self.device)
         total = self.counts[:, host].sum(dim=1).tolist()
         return graph, self._table.index_select(1, graph), total
@@ -294,7 +294,7 @@ def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
 def add_reverse_edges(
     edge_index: Tensor, directed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Insert a reverse edge after each edge; also return the old positions of both."""
+    """Insert a reverse edge after each edge; return each new edge's old one, too."""
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
         has_reverse = has_reverse & ~directed

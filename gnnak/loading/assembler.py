@@ -83,7 +83,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return the argument `counts` of `make_window`; None if it is not known."""
+        """Return how many nodes, edges and copies each graph has; None if unknown."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -121,7 +121,7 @@ def memory_shares(
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Reduce the memory share of each graph, [g], so that windows have more batches."""
+    """Lower each graph's share of a window's memory, [g], so that more graphs fit."""
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -148,7 +148,7 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Estimate `memory_shares` without a cache, from the subgraphs of `most` graphs."""
+    """Estimate each graph's share of window memory, [g], from up to `most` graphs."""
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
     entries = 4 * (graphs.num_nodes + graphs.num_edges)
@@ -217,7 +217,7 @@ class Assembled(NamedTuple):
     """A batch and, if it is needed, the same batch with padding."""
 
     item: Item
-    """The batch; it has padding only if `Padder.both` is False."""
+    """The batch. It has no padding, unless the option `both` of `Padder` is False."""
     padded: Item | None
     """The padded form of the batch; None if it is not needed."""
     edges: Tensor | None

@@ -114,7 +114,7 @@ class BatchMaker:
             batch._num_nodes = store.counts[0, positions].tolist()
 
         def slices(name: str) -> Tensor:
-            """Return the first row of each graph in a field."""
+            """Return the row pointer that divides the rows of a field by graph."""
             positions = torch.tensor(numbers, device="cpu")
             attribute = attributes.tensors.get(name)
             if attribute is not None:
@@ -177,7 +177,8 @@ class PaddedForm:
     changes) and axis, such as "nodes", all at the time of padding."""
     padder: Padder
     is_copy: bool = False
-    """Whether padded tensors are copies. If not, the batch is made of views of them."""
+    """Whether padded tensors are copies. If not, the unpadded tensors of the batch are
+    views of the padded tensors."""
 
     def pad_to_largest(self) -> None:
         """Pad the next batches to the largest shape, so that it is captured first."""
@@ -208,7 +209,7 @@ class PaddedForm:
 
 
 class Unpadded:
-    """Computes the padded form of a PyG batch when it is needed.
+    """Computes the padded form of an unpadded PyG batch, once this form is needed.
 
     It does not keep the batch's tensors of nodes, edges and graphs in memory. `axes`
     maps each field to the axis of its rows, or to None if the field cannot be padded.

@@ -19,14 +19,14 @@ MADE = ("edge_index", "num_nodes", "input_id", "batch_size", "batch")
 
 
 class Rows(NamedTuple):
-    """A field with a row per node or per edge."""
+    """A field of a `LargeGraph` that has one row per node or one row per edge."""
 
     value: Any
     dim: int = 0
     """The dimension of a tensor along which its rows are counted."""
 
     def select(self, index: Tensor, device: torch.device) -> Any:
-        """Return rows `index` on `device`; `index` must be on the field's device."""
+        """Copy rows `index` to `device`; `index` must be on the device of `value`."""
         value, dim = self
         if not isinstance(value, Tensor):
             places = index.tolist()

@@ -26,10 +26,11 @@ LARGEST_STDS = 5.0
 """With more than `FEW_BATCHES` batches, the largest shape is the mean size plus this
 many standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
-"""Number of batches, padded to the largest shape, that determine the smaller shapes."""
+"""Apart from the largest, shapes are computed from at least this many batches' sizes.
+After each change of the largest shape, this many batches are padded to this shape."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""A smaller shape has the sizes mean + z * std, for each z. Fewer shapes would mean
-more padding, and more shapes would mean more CUDA graphs."""
+"""Each number z gives one smaller shape, with the sizes mean + z * std. Fewer shapes
+would mean more padding, and more shapes would mean more CUDA graphs."""
 LEAST_STEP = 64
 """Small sizes are rounded up to multiples of this number, and large sizes to multiples
 of about 1/128 of the size."""
@@ -79,7 +80,8 @@ class Shapes:
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
         """Choose, for each of the first `until` batches, the smallest shape that fits.
 
-        New shapes are computed from the first `full` batches, which have full size.
+        The first `full` batches have the usual number of graphs. Only they enter the
+        statistics of sizes from which new shapes are computed.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -148,8 +150,8 @@ def is_inside(shape: Shape, other: Shape) -> bool:
 
 
 FIRST_WINDOWS = 2
-"""Number of windows that are padded before a padded form is first used. When the first
-batch is used, the second window is already being prefetched."""
+"""Until a padded form is used for the first time, only this many windows are padded.
+When the first batch is used, the second window is already being prefetched."""
 UNUSED_EPOCHS = 2
 """Padding stops when more epochs than this have begun since a padded form was last
 used. An evaluation, for example, may come between two epochs of training."""
@@ -193,10 +195,11 @@ class Demand:
 
 
 class Padder:
-    """Pads batches of at most `batch_size` graphs to one of a few shapes.
+    """Pads batches to one of a few shapes.
 
-    The last batch stays unpadded if it has more than `batch_size` graphs, or only one
-    graph, which BatchNorm rejects. If `both`, unpadded batches are returned as well.
+    Most batches have `batch_size` graphs. The last batch stays unpadded if it has more,
+    or only one graph, which BatchNorm rejects. If `both`, unpadded batches are returned
+    as well.
     """
 
     def __init__(
@@ -206,9 +209,10 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return (padded batches, unpadded batches), or ([], []) if none is padded.
+        """Return two lists: padded forms of batches, and the batches to yield.
 
-        If `both` is False, return ([], padded batches).
+        Both lists are empty if no batch is padded. If `both` is False, the batches to
+        yield are padded, and the first list is empty.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:

@@ -15,14 +15,14 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """An int64 tensor with the entries of all batches of a window, sorted by batch."""
+    """One field of a window's batches, such as `edge_index`, as one int64 tensor."""
 
     value: Tensor
-    """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers": the r
-    entries of all batches."""
+    """[r], or [2, r] if `kind` is "edges", or [r + 1] if `kind` is "pointers". All
+    batches together have r entries."""
     axis: str
-    """The axis of the entries, such as "nodes". For CSR row pointers, the axis of the
-    groups."""
+    """The axis of `value`: "nodes" if it has one element per node, "edges" if it is an
+    `edge_index`. For CSR row pointers, the axis of the groups, such as "graphs"."""
     refers_to: str | None = None
     """The axis that the values index, such as "graphs"; for CSR row pointers, the axis
     of the grouped rows. If None, the values are not indices, and padding is 0."""
@@ -40,7 +40,7 @@ def pad_rows(
     """Pad the rows of each of b batches to `size` rows; return [b, size, ...].
 
     `value` has the rows of all batches. `first` and `count`, [b], have the position of
-    each batch's first row and its number of rows. Padding rows are `padding`.
+    each batch's first row and its number of rows. Padding rows get the value `padding`.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])
@@ -58,15 +58,16 @@ compiles separate versions of some kernels for tensors that are not aligned."""
 
 
 class _Part(NamedTuple):
-    """The position of one batch's part of a field in the memory of a `Joint`."""
+    """The part of a `Joint`'s memory that stores one field of one batch."""
 
     begin: int
     lines: int
-    """Number of lines: two for the sources and targets of an `edge_index`, else one."""
+    """Number of lines that store the field: for an `edge_index` two (sources, targets),
+    else one."""
     real: int
-    """Number of entries of a line, without padding."""
+    """Number of int64 values in each line, without padding."""
     size: int
-    """Number of entries of a line, with padding."""
+    """Number of int64 values in a line, with padding."""
 
     def shaped(self, view: Tensor, trim: bool) -> Tensor:
         if self.lines == 1:
@@ -77,10 +78,10 @@ class _Part(NamedTuple):
 class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
-    Padding indices are spread evenly over the padding rows. Padding groups are empty,
-    except for the last graph, which has all padding nodes. `sizes` maps each axis to
-    the padded number of rows of each batch or, without padding, to the real number.
-    Batches at the end of the window that have no size are left out.
+    The ends of padding edges, and other indices in padding, are spread evenly over the
+    padding rows. The last graph has all padding nodes. Other padding graphs, and all
+    other groups that are padding, are empty. `sizes` maps each axis to the number of
+    rows of each batch, including any padding. Batches not in `sizes` are left out.
     """
 
     memory: Tensor
@@ -141,7 +142,7 @@ def pack(
     starts: Mapping[str, Sequence[int]],
     sizes: Mapping[str, Sequence[int]],
 ) -> list[Joint[Key]]:
-    """Copy each group of fields to a block of memory; compute all padding at once."""
+    """Build a `Joint` for each dict of fields; compute the padding of all at once."""
     if not sizes["graphs"]:
         return []
     joints = [Joint(fields, starts, sizes) for fields in groups]

@@ -307,7 +307,7 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 
 
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
-    """Return the neighbours along outgoing edges; in undirected graphs, `backwards`."""
+    """Find neighbours along outgoing edges; if undirected, these are `backwards`."""
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
 
@@ -318,8 +318,9 @@ def search_plan(
     """Return the hops of the search, from the last layer of the model to the first.
 
     For each layer, `radius` hops forwards find the roots whose subgraphs contain the
-    nodes found so far; then `radius` hops backwards find the nodes of these subgraphs.
+    nodes found so far. Then `radius` hops backwards find the nodes of these subgraphs.
     Without the context encoding, all hops go backwards: pass `backwards` twice.
+    `most` limits the sampled neighbours of a node in each hop; None means no limit.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]
@@ -337,7 +338,7 @@ def subgraphs_of_first(
     num_roots: int,
     generator: torch.Generator,
 ) -> RootedSubgraphs:
-    """Extract the first `num_roots` subgraphs; each later one may be only its root."""
+    """Extract a subgraph per node; those from `num_roots` on may have only the root."""
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)
     root = torch.arange(num_nodes, device=edge_index.device)

@@ -37,8 +37,8 @@ class Window:
     """Maps each axis to b + 1 numbers for b batches: the position of each batch's first
     row, and the number of all rows."""
     known: dict[str, int | bool]
-    """`max_hop`, the largest hop of a node copy, and `in_order`, whether subgraph i is
-    rooted at node i for all i."""
+    """Has two keys: `max_hop`, the largest hop of a node copy, and `in_order`, whether
+    subgraph i is rooted at node i for all i."""
     extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
     """Maps the name of a further field to its axis, such as "nodes", and its rows."""
 
@@ -105,7 +105,7 @@ def _sort_filling(
 def _read_starts(
     batch: GraphBatch, subgraphs: RootedSubgraphs | None, ends: list[int]
 ) -> tuple[dict[str, list[int]], dict[str, int | bool]]:
-    """Return `Window.starts` and `Window.known`, read from the device."""
+    """Compute the fields `starts` and `known` of a `Window`, which synchronises."""
     graphs = _on_device(ends, batch)
     first = {
         "graphs": graphs,
@@ -150,7 +150,7 @@ class _Splitter:
     """Splits a window into batches without padding, from batch `first_batch` on."""
 
     numbers: list[dict[Name, Tensor]]
-    """For each batch, its part of every tensor that `_fields` returns."""
+    """For each batch, its int64 tensors, such as `edge_index` and `node`, by `Name`."""
     real: Sequence[RealCounts | None]
     """The numbers of real rows of each batch; None for a batch without padding."""
     shapes: Sequence[Shape | None]
@@ -168,7 +168,7 @@ class _Splitter:
         self.numbers = _merged(joint.fields() for joint in joints)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split `value`, which has no indices, by batch; padding rows are `padding`."""
+        """Split the rows of `value` by batch; padding rows get the value `padding`."""
         sizes = [self.before[axis], *self.sizes[axis]]
         return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 
@@ -234,13 +234,13 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""Maps a grouping of `RootedSubgraphs.by` to the axes of its groups and of its rows.
-For example, the grouping "subgraph" has one group of node copies per subgraph."""
+"""Maps each key of `RootedSubgraphs.by` to two axes: what it groups by, and what it
+groups. For example, "subgraph" groups node copies by subgraph."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Groupings of the entries of `Filling`: by row (a node) and by column (a subgraph)."""
+"""Like `GROUPS`, for grouping `SampledSubgraphs.filling` by row or by column."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -290,7 +290,7 @@ def _items(window: Window, splitter: _Splitter, groups: bool) -> list[Item]:
 
 
 def _by_batch(fields: Mapping[Any, Iterable]) -> Iterator[dict[Any, Any]]:
-    """Turn a dict of values per batch into a dict for each batch."""
+    """Turn a dict of lists (one value per batch) into one dict of values per batch."""
     if not fields:
         return repeat({})
     per_batch = zip(*fields.values(), strict=True)
@@ -341,7 +341,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return a window's int64 tensors: a dict for graphs, and one for subgraphs."""
+    """Return dicts of int64 tensors: of the graphs and, if any, of the subgraphs."""
     batch, whole = window.batch, window.subgraphs
     fields = {
         ("graphs", "edge_index"): Field(batch.edge_index, "edges", "nodes", "edges"),
@@ -396,7 +396,7 @@ def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
 
 
 def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
-    """Return the groupings that models need; grouping by edge needs edge features."""
+    """Return each grouping that a window has, with the axes of groups and of rows."""
     sampled = isinstance(window.subgraphs, SampledSubgraphs)
     groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
     if window.batch.edge_attr is None:
@@ -418,7 +418,7 @@ def _derived_fields(window: Window, whole: RootedSubgraphs) -> dict[Name, Field]
 
 
 def _derived(window: Window, found: Mapping[Name, Tensor]) -> dict[str, object]:
-    """Return the values to cache in a batch's subgraphs, as arguments of `assume`."""
+    """Return centroids and groups of a batch, for `RootedSubgraphs.assume`."""
     groups = {
         axis: Groups(found["ptr", axis], found.get(("order", axis)))
         for axis in _grouped_by(window)

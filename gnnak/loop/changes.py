@@ -34,7 +34,7 @@ numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes that every PyTorch module or PyG conv has; they are not searched."""
+"""Attributes of every module or conv; not searched for numbers and tensors."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
 """Depth up to which nested containers are searched for numbers and tensors."""
@@ -95,7 +95,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and its numbers, or [] if it has no numbers."""
+    """Return the `Place`s of a container and its numbers; [] if it has no numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -226,7 +226,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Ignore from now on all numbers that the code in the `with` block changes."""
+        """From now on, ignore numbers in the model that change in this `with` block."""
         if not self._is_same():
             self.remember()
         yield

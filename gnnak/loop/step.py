@@ -55,7 +55,7 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return `step` unchanged; the fast backend returns a captured step instead."""
+    """Return `step`; the fast backend replaces this function, and captures the step."""
     return step
 
 

@@ -371,7 +371,7 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captures if the model's tensors, modes or numbers have changed."""
+        """Discard captures if the model or a value such as `dropout.p` has changed."""
         number = self._numbers.changed() if self._captured else None
         has_changed = self._watch.has_changed(quick=bool(self._captured))
         if has_changed:

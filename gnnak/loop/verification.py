@@ -103,7 +103,7 @@ BUFFER_TOLERANCES = {
 `size` is the largest absolute value in the buffer. `change` is the largest amount by
 which a call without padding changes an entry of the buffer."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
-"""With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
+"""With autocast, a and b (see `BUFFER_TOLERANCES`) are at least these two numbers."""
 
 
 class _SavedBuffer:
@@ -252,8 +252,9 @@ GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 because rounding changes the sign of some inputs of ReLUs. For other dtypes, and with
 autocast, only NaN and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
-"""Factor in `GRADIENT_TOLERANCES`, for gradients that are zero up to rounding errors,
-such as the gradient of a bias before a BatchNorm."""
+"""Share of the norm of all gradients in `GRADIENT_TOLERANCES`. Without it, gradients
+that are zero up to rounding errors, such as that of a bias before a BatchNorm, would
+count as changed."""
 
 
 class GradientComparison:
@@ -314,9 +315,9 @@ TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 is the largest absolute value in the output or, in a matrix, in the column. A complex
 dtype has the factor of its real part. For other dtypes, see `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
-"""The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
+"""The factor t for dtypes not in `TOLERANCES` and, with autocast, for all dtypes."""
 FLOOR = 1e-2
-"""Added in `TOLERANCES`, since small outputs may be differences of rounded numbers."""
+"""Added to the size in `TOLERANCES`, since outputs near 0 may have rounding errors."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200

@@ -273,7 +273,7 @@ def _kernels(
     options: ModelOptions,
     degrees: Degrees,
 ) -> list[Kernel]:
-    """Build the GNNs of one network layer; only the first has an edge encoder."""
+    """Build the `Kernel`s of an `OuterLayer`; only the first has an edge encoder."""
     base, width = _base(form.base), options.channels
     gnns: list[nn.Module] = []
     edge_width = width

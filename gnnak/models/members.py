@@ -51,7 +51,7 @@ class Parts:
         return self.options.channels
 
     def reduce(self, published: Reduce) -> Reduce:
-        """Return `model.family.reduce`; if None, `published`, the paper's choice."""
+        """Return the option `reduce`; if it is None, the paper's, `published`."""
         return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:

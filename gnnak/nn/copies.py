@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce, check_choice
 
 Messages = Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
-"""A GNN, such as `gnnak.nn.Conv`. Its arguments are node states, `edge_index`, edge
-attributes or None, and `batch`, which has the index of the graph of each node."""
+"""A GNN that passes messages, such as `gnnak.nn.Conv`. Its arguments are node states,
+`edge_index`, edge attributes or None, and `batch`, the index of each node's graph."""
 
 
 @operation
@@ -134,7 +134,7 @@ def pass_across(
     edge_attr: Tensor | None,
     links: AcrossEdges,
 ) -> Tensor:
-    """Pass messages along `links`, the edges across subgraphs; see `across`."""
+    """Pass messages between the copies of each node, along `links`; see `across`."""
     e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
     with on_copies(subgraphs):
         return conv(z, links.edge_index, e, subgraphs.node)

@@ -45,8 +45,9 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training use only real rows, which come first.
 
-    The mean replaces padding rows, so that they stay bounded. Nothing synchronises,
-    since the numbers of rows are tensors. Distributed training is not supported.
+    BatchNorms set padding rows to the mean, so that they stay bounded. Nothing
+    synchronises, since the numbers of rows are tensors. Distributed training is not
+    supported.
     """
     token = _scope.set(rows)
     try:
@@ -56,7 +57,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the numbers set by `real_rows`; `ALL_REAL` in compiled code."""
+    """Return the counts that `real_rows` has set; in compiled code, `ALL_REAL`."""
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
@@ -79,7 +80,7 @@ def on_rows(count: Tensor | None) -> AbstractContextManager[None]:
 
 
 def _unpadded() -> AbstractContextManager[None]:
-    """Return a `real_rows` context in which no row is padding."""
+    """Return a context manager in which BatchNorms treat no row as padding."""
     padded = current_real_rows() is not ALL_REAL
     return real_rows(ALL_REAL) if padded else nullcontext()
 
@@ -175,9 +176,10 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply training-mode batch norm to `x`, [n, c]; the mean replaces padding rows.
+    """Apply training-mode batch norm to `x`, [n, c], whose first `count` rows are real.
 
-    With fewer than two real rows, `x` is normalised by the running statistics, if any.
+    The mean of the real rows replaces padding rows. With fewer than two real rows, `x`
+    is normalised by the running statistics, if any.
     """
     wide = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]

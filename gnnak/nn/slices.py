@@ -222,7 +222,7 @@ class UnknownStatisticsError(Exception):
 
 
 class BatchStatistics(TorchFunctionMode):
-    """Context manager: the i-th BatchNorm call normalises by statistics `known[i]`."""
+    """Context manager: the i-th BatchNorm call uses the i-th given `Statistics`."""
 
     def __init__(self, known: Sequence[Statistics]) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ from gnnak.training.records.results import Record, environment, read_records
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""If at most this many runs fit the paper's tables, they count as the user's own."""
+"""If at most this many runs belong to the paper's tables, all count as the user's."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -39,8 +39,9 @@ TEMPLATES = Environment(
 )
 """Reads `page.html` from the folder of this module; inserted texts are escaped."""
 DROP = "case device strategy min_coverage share step_seconds step_mb"
+"""Keys that each record of `subgraph_drop.jsonl` must have."""
 QUALITY = "model target epochs seed test_mae"
-"""Keys of records in `subgraph_drop.jsonl` (DROP), `drop_quality.jsonl` (QUALITY)."""
+"""Keys that each record of `drop_quality.jsonl` must have."""
 Rows = Sequence[tuple[str, ...]]
 
 
@@ -293,7 +294,7 @@ def _versions(records: Iterable[Record]) -> Rows:
 
 TASK = ("data.name", "data.target", "data.own.path", "data.own.targets")
 SAME = (*PER_RUN, "data.seed", "data.own.labels", "data.own.smiles")
-"""Options that are ignored when runs are grouped into settings."""
+"""Options that may differ between the runs of one `Setting`."""
 HEADER = ["Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs"]
 
 
@@ -302,7 +303,7 @@ class Setting:
     """Runs whose options are equal except for seed and fold."""
 
     name: str
-    """The model, then the options in which the settings of the task differ."""
+    """The model's name, and the options in which runs on the same task differ."""
     records: tuple[Record, ...]
     """The newest record of each seed and fold; the newest of all is the last."""
 

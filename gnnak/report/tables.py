@@ -31,7 +31,7 @@ SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼", "
 DEVIATIONS = 2.0
 """Largest difference of numbers that agree, in standard deviations of the paper."""
 SHARE = 0.05
-"""Largest relative difference of numbers that agree, if the paper has no deviation."""
+"""If the paper has no deviation, numbers agree up to this relative difference."""
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
 
 
@@ -67,7 +67,7 @@ def compare(cell: Cell, ours: Summary) -> Verdict | None:
 @dataclass(frozen=True)
 class Counts:
     cells: int = 0
-    """Cells that show the result of runs."""
+    """Cells that show the result of runs. Each field is a number of cells."""
     run: int = 0
     """Cells with runs of full length. The next five fields add up to this number."""
     better: int = 0
@@ -78,13 +78,13 @@ class Counts:
     new: int = 0
     """Cells for which the paper has no number."""
     seeds: int = 0
-    """Cells with as many runs as in the paper."""
+    """Cells with at least as many runs, over seeds and folds, as in the paper."""
     explained: int = 0
-    """Worse cells for which `reason_of` gives a reason."""
+    """Cells counted in `worse` for which `reason_of` gives a reason."""
 
     @property
     def share(self) -> float | None:
-        """Share of compared cells that are better or within; None if there are none."""
+        """Share of compared cells that are not worse; None if no cell is compared."""
         compared = self.better + self.within + self.worse
         return (self.better + self.within) / compared if compared else None
 
@@ -141,7 +141,7 @@ class Filled:
     ours: str = ""
     """The number that we measured, as printed; empty if we have none for this cell."""
     summary: Summary | None = None
-    """Mean and deviation over our runs; None without runs, or for a statistic."""
+    """Mean and deviation over our runs; None if the cell has no runs."""
     mark: str = ""
     """Letter of the cell's footnote; empty if the cell has no footnote."""
     minutes: float | None = None
@@ -341,7 +341,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return a table's runs that have no record of the planned length or longer."""
+    """Return a table's runs without a record of at least as many epochs as planned."""
     runs = []
     for cell in table.cells():
         plan = cell.plan

@@ -218,7 +218,7 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix that estimates the encodings of dropped roots."""
+    """Compute the matrix that estimates values of dropped roots from sampled ones."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)
 
 
@@ -248,7 +248,7 @@ CHUNK = 2**22
 """Plans are computed for graphs with about this many node pairs at a time."""
 
 NODE_ROWS = 5
-"""Number of rows of `CachedPlans.nodes` without distances."""
+"""Number of rows of `CachedPlans.nodes` if `CachedPlans.hop` is None."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -264,17 +264,18 @@ class CachedPlans:
     sizes: Tensor
     """[components of all graphs], int64: number of nodes of each component."""
     nodes: Tensor
-    """[5, n] or [7, n], int32: `component`, `by_component.order`, `held`, `near.start`,
-    `near.count` and, if not None, `distances.start` and `distances.place` of `Plan`."""
+    """[7, n], int32, or [5, n] if `hop` is None. The first five rows are from `Plan`:
+    `component`, `by_component.order`, `held`, `near.start` and `near.count`. The other
+    two are `distances.start` and `distances.place`."""
     near: Tensor
-    """The tensors `Plan.near.place` of all graphs, concatenated."""
+    """The neighbours of all nodes: `Plan.near.place` of all graphs, concatenated."""
     hop: Tensor | None
     """The tensors `Plan.distances.hop` of all graphs, concatenated, or None."""
     largest: int
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """[g + 1]: where the components of each graph start in `sizes`."""
+        """[g + 1]: pointers to each graph's first component, and to the end."""
         return pointers(self.num_components)
 
     @cached_property

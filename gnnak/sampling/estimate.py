@@ -18,15 +18,16 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 class Filling(Compact):
     """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
 
-    The weights of each row sum to one. A sampled root has a single entry in its row.
+    The entries of row i are the weights of a mean over sampled roots, which estimates
+    the value of node i. They sum to one. The row of a sampled root has a single entry.
     """
 
     node: Tensor
-    """[entries]: row index, the node whose value is estimated."""
+    """[entries]: the row of each entry, which is the node whose value is estimated."""
     subgraph: Tensor
-    """[entries]: column index, the sampled subgraph whose root's value is used."""
+    """[entries]: the column of each entry, which is the index of a sampled subgraph."""
     weight: Tensor
-    """[entries], float64: the weight of the root's value in the mean."""
+    """[entries], float64: the weight of the root in the mean that estimates `node`."""
     in_order: bool = False
     """Whether entries are known to be sorted by the connected component of `node`."""
 
@@ -54,11 +55,11 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return False: dropped roots get estimated states, so none is missing."""
+        """Return False: layers compute states for all nodes, also for dropped roots."""
         return False
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return `held / covered`, [n], a factor for sums over sampled subgraphs."""
+        """Return the factor for sums over sampled subgraphs, [n]: `held / covered`."""
         return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)
 
     def _group_key(self, axis: Axis) -> GroupKey:
@@ -110,7 +111,7 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the rows of `Filling` for nodes one step farther from sampled roots."""
+    """Return the `Filling` of nodes one edge farther from roots than in `before`."""
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

@@ -33,7 +33,8 @@ def sample_greedily(
 ) -> Tensor:
     """Sample the subgraph with the highest score, until all nodes are covered.
 
-    Each step samples one subgraph per connected component; the first step's score is
+    A node is covered if `min_coverage` or all of the subgraphs with it are sampled.
+    Each step samples one subgraph per connected component. Scores in the first step are
     `rank`, [s]. Returns a boolean mask of the sampled subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
@@ -62,7 +63,7 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return ranks, [s]: among equal scores, the highest rank is sampled."""
+    """Return ranks of subgraphs, [s], that break ties: the highest rank is sampled."""
     return rank if ties == "random" else subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
@@ -80,7 +81,7 @@ Array = np.ndarray
 
 
 class Coverage:
-    """The number of sampled subgraphs that contain each node, and the number wanted."""
+    """How many sampled subgraphs contain each node, and how many must contain it."""
 
     def __init__(
         self, subgraphs: RootedSubgraphs, plan: Plan, min_coverage: int
@@ -198,7 +199,7 @@ class _Nearest:
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update scores after sampling `subgraph`; return False: no score increases."""
+        """Update scores after sampling `subgraph`; return False, as none increases."""
         frontier = self.root[subgraph : subgraph + 1]
         distance = 0
         while frontier.size:
@@ -221,7 +222,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random subgraph, then always that with the most least-covered nodes."""
+    """Sample a random subgraph, then always one with the most least-covered nodes."""
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)
@@ -262,7 +263,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark nodes of a sampled subgraph; return whether new nodes were marked."""
+        """Unmark sampled `nodes`; return whether the least covered were marked anew."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

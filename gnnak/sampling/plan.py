@@ -16,14 +16,14 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class Near:
     """The distinct neighbours of each node, ignoring edge directions, in CSR form.
 
-    The neighbours of node v are `place[start[v] : start[v] + count[v]]`, as positions
-    in the connected component, which do not depend on the batch.
+    The neighbours of node v are `place[start[v] : start[v] + count[v]]`. The place of a
+    neighbour is its position (0, 1, ...) among the nodes of its connected component.
     """
 
     place: Tensor
-    """int32: the neighbours of all nodes, in ascending order for each node."""
+    """int32: each node's neighbours, ascending, as positions in the component."""
     start: Tensor
-    """[n]: where the neighbours of each node start in `place`."""
+    """[n]: the index in the tensor `place` at which the neighbours of a node begin."""
     count: Tensor
     """[n]: number of neighbours; a node with a self loop is its own neighbour."""
 
@@ -60,10 +60,10 @@ CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """Distances in connected components: `hop[start[u] + place[v]]` for nodes u, v."""
+    """Distances of nodes u, v in a connected component: `hop[start[u] + place[v]]`."""
 
     hop: Tensor
-    """[sum of squared component sizes], int32: the distances in all components."""
+    """[sum of squared component sizes], int32: all distances within each component."""
     start: Tensor
     """[n]: where the distances of each node start in `hop`."""
     place: Tensor

@@ -50,7 +50,7 @@ class Replay:
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a key, or None if the key already has another sample."""
+        """Store the sample of a layer call, or None if its key has two samples."""
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -83,7 +83,8 @@ class CachedGraph:
     """A copy of one graph's edges, with the subgraphs and sampling plan of this graph.
 
     `full` (all subgraphs) and `plan` are not random. `sampled` are the random subgraphs
-    of this forward pass. `replayed` are sampled anew, to recompute a layer in backward.
+    of this forward pass. `replayed` are those of an earlier forward pass, sampled again
+    with the same seed to recompute a layer in the backward pass.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -144,7 +145,7 @@ class GraphCache:
         self._held = True
 
     def release(self) -> None:
-        """End `hold`; discard the graph if its `edge_index` was freed meanwhile."""
+        """Stop keeping the graph; discard it now if its `edge_index` was freed."""
         self._held = False
         if self._owner is not None and self._owner() is None:
             self.clear()
@@ -204,7 +205,7 @@ class ThreadState(threading.local):
 
     @property
     def trusts_versions(self) -> bool:
-        """Whether, after one comparison, version counters tell if edges change."""
+        """Whether, once edges were compared, equal version counters are enough."""
         return self.in_model and not self.is_recomputing
 
     @property

@@ -22,7 +22,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
 
 CHUNK = 1 << 22
-"""Largest number of copies per extraction. A larger subgraph counts as this many."""
+"""Largest number of copies that are extracted at a time. If a single subgraph has more
+copies, the estimate assumes that it has this many."""
 
 
 Find = Callable[[Tensor], RootedSubgraphs]
@@ -30,7 +31,7 @@ Find = Callable[[Tensor], RootedSubgraphs]
 
 
 class Sizes(NamedTuple):
-    """Estimated numbers of copies of all subgraphs of a graph."""
+    """Estimated numbers of node copies and edge copies in all subgraphs of a graph."""
 
     copies: float
     edge_copies: float
@@ -59,7 +60,7 @@ def estimated_sizes(
     most: int = 1000,
     seconds: float | None = None,
 ) -> Sizes:
-    """Estimate the numbers of copies of all subgraphs of an extractor."""
+    """Estimate how many node copies and edge copies an extractor's subgraphs have."""
     if isinstance(extractor, Limited):
         extractor = replace(extractor, copy_limit=CHUNK)
     random = torch.Generator(edge_index.device).manual_seed(0)
@@ -102,9 +103,10 @@ def sampled_sizes(
 SECONDS = 0.3
 """Seconds to estimate the size of an alternative to egonets that do not fit."""
 WHOLE_SECONDS = 0.8
-"""Seconds to estimate the size of all egonets."""
+"""Approximate time limit, in seconds, to estimate the size of all egonets."""
 SAMPLE = 64
-"""Roots for the estimate of an alternative to egonets; for egonets, 4 times as many."""
+"""Largest number of roots from which the size of an alternative to egonets is
+estimated. The size of all egonets is estimated from up to four times as many."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 MOST_EDGES = 1 << 22
@@ -112,7 +114,8 @@ MOST_EDGES = 1 << 22
 SLICE = " a slice"
 """Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""An alternative to egonets: its options, a suffix such as `SLICE`, and its sizes."""
+"""An alternative to egonets: its options, a suffix of its memory in the advice (such as
+`SLICE`, or empty), and the estimated numbers of copies."""
 Cost = Callable[[Sizes, bool], float]
 """Returns the bytes that subgraphs of the given sizes need. If the second argument is
 True, only one layer at a time is in memory."""
@@ -183,7 +186,7 @@ def _shown(count: float) -> str:
 def _alternatives(
     neighbors: Neighbors, num_hops: int, whole: Sizes, drop: bool
 ) -> Iterator[Iterator[Alternative]]:
-    """Yield groups of alternatives, each group with the best one first."""
+    """Yield groups of alternatives to egonets; the best one in a group comes first."""
     yield _caps(neighbors, num_hops)
     if neighbors.edge.numel() <= MOST_EDGES:
         yield _walks(neighbors)

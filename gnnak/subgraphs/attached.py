@@ -25,7 +25,7 @@ class Attached:
     subgraphs: RootedSubgraphs
     extractor: Extractor
     edges: Tensor | None
-    """A copy of `edge_index`; None for a padded batch, to which only gnnak writes."""
+    """A copy of `edge_index`, to detect changes; None if only gnnak writes to it."""
     version: int
     """Version counter of the tensor when the subgraphs were attached. It does not count
     writes in inference mode, or through `.data`, NumPy or DLPack."""
@@ -49,8 +49,8 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or `edge_index` changed.
 
-    On a GPU, comparing edges synchronises. It is skipped during a capture, and if the
-    result is `compared`, whose edges the caller has compared before.
+    On a GPU, comparing edges synchronises. So it is skipped during a capture, and for
+    the subgraphs `compared`, whose edges the caller has compared before.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -63,7 +63,7 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Return whether `edge_index` equals its attached copy, or None without copy."""
+    """Return whether `edge_index` equals its attached copy; None if it has none."""
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
         return None

@@ -22,7 +22,7 @@ SAMPLE = 64
 CHUNK = 2**18
 """Approximate number of nodes per call of the extractor, to bound memory."""
 PAIR_CHUNK = 2**21
-"""Approximate number of node pairs per extraction with structural encodings."""
+"""Approximate number of node pairs per call of an extractor that computes encodings."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

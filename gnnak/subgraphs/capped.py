@@ -17,10 +17,10 @@ from gnnak.typing import check_count
 CHUNK = 1 << 18
 """Largest number of nodes that are proposed at a time, to bound the memory."""
 BITS = 32
-"""Number of bits of the difference of two node numbers."""
+"""Number of bits that `_sample` uses for the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
-"""Step sizes through a list of neighbours. These primes divide no degree, so no
-neighbour is visited twice."""
+"""Step sizes through a list of neighbours. These primes are larger than the length of
+the list, so no neighbour is visited twice."""
 
 
 def capped_egonets(
@@ -136,7 +136,7 @@ def _sample(
 def _decoded(
     pair: Tensor, order: "Shuffle", root: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Decode the numbers of `_sample`: return `i * 2**BITS`, the root node, and v."""
+    """Split the numbers of `_sample` into `i * 2**BITS`, node `root[i]` and node v."""
     mask = (1 << BITS) - 1
     of_root = root.index_select(0, pair >> BITS)
     node = order.inverse(pair & mask).add_(of_root).bitwise_and_(mask)

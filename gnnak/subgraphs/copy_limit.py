@@ -25,7 +25,7 @@ CGROUP = Path("/proc/self/cgroup")
 STATUS = Path("/proc/self/status")
 """File with the memory that this process uses, in units of 1024 bytes."""
 PROCESS_LIMITS = {"RLIMIT_AS": "VmSize:", "RLIMIT_DATA": "VmData:"}
-"""Maps limits of a process (`ulimit -v`, `ulimit -d`) to their entries in `STATUS`."""
+"""Maps limits (`ulimit -v` and `-d`) to lines of /proc/self/status with the usage."""
 CGROUPS = Path("/sys/fs/cgroup")
 """Folder with the limits of all control groups."""
 CGROUP_FILES = {
@@ -141,7 +141,7 @@ class Limited:
 
 
 class CopyLimit:
-    """The largest number of copies: `given`, or as many as fit into free memory.
+    """The largest number of node and edge copies: `given`, or what fits into memory.
 
     `lower` names the options that error messages advise to lower.
     """

@@ -162,7 +162,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """Return the index of each node copy in `whole`, which has copies of all pairs."""
+    """Return the index in `whole`, the whole graphs, of each node copy, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first = pointers(whole.sizes)[:-1] - (0 if batch is None else first_nodes(batch))
     return first.index_select(0, root) + subgraphs.node
@@ -249,12 +249,13 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
 def _regular_laplacian(
     edge_index: Tensor, graph: Tensor, local: Tensor, component: Tensor
 ) -> Tensor:
-    """Return the Laplacians of some graphs, made invertible, [graphs, size, size].
+    """Return an invertible Laplacian for each of some graphs, [graphs, size, size].
 
-    1 / c is added for each pair of nodes in one component of c nodes. Resistances stay
-    the same, and no pseudoinverse is needed. `graph`, [n], has each node's graph, or -1
-    to leave the node out; `local`, [n], has each node's number in its graph. Smaller
-    graphs are padded with 1 on the diagonal.
+    If i and j are nodes of one connected component, of q nodes, 1 / q is added to the
+    matrix element (i, j). Resistances stay the same, and no pseudoinverse is needed.
+    `graph`, [n], has the graph of each node, or -1 to leave the node out. `local`, [n],
+    has the number of each node in its graph. Matrices of smaller graphs are padded with
+    1 on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1
@@ -329,7 +330,7 @@ class WithEncodings:
     encodings: tuple[StructuralEncoding, ...]
 
     reads_batch = True
-    """Always True: encodings are computed per graph."""
+    """Always True: a call needs `batch`, since encodings are computed per graph."""
     is_checked = True
     """Always True: `extract` has already checked the inner extractor's result."""
 

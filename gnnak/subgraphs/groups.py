@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Name of an attribute, a dict of caches, that deep copies and pickles leave out."""
+"""Name of the attribute with cached values that deep copies and pickles leave out."""
 
 
 class Compact:
@@ -26,7 +26,7 @@ class Compact:
 
 
 def _without_others(value: Any) -> Any:
-    """Clone tensors that are views of larger ones, also inside of dicts."""
+    """Clone views of larger tensors, also in dicts, to save only the viewed parts."""
     if isinstance(value, dict):
         return {name: _without_others(part) for name, part in value.items()}
     if isinstance(value, Tensor) and value.untyped_storage().nbytes() > value.nbytes:

@@ -26,14 +26,14 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""Up to this many tests per node copy (or per edge, if there are more edges),
-`induced_edges` tests single edges. Beyond that, it tests pairs of nodes."""
+"""`induced_edges` tests single edges if this takes at most this many tests per node
+copy, or at most this many per edge. Otherwise, it tests pairs of nodes."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24
 """On a CPU, node copies are looked up in a table of at most this many entries."""
 MIN_ROWS = 64
-"""A table is used only if `TABLE` entries suffice for at least this many subgraphs."""
+"""The lookup table (see `TABLE`) is used only if this many subgraphs fit into it."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +56,8 @@ def induced_edges(
 
     Node copies, [m], must be sorted by (subgraph, node). If their nodes have few
     incoming edges, each edge is tested. If subgraphs are a small part of a large graph,
-    `_of_few` finds the edges. Otherwise, each pair of adjacent nodes is tested once.
+    each node copy is tested with its node's incoming edges or with all nodes of its
+    subgraph. Otherwise, each pair of adjacent nodes is tested once.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -126,22 +127,23 @@ def induced_subgraphs(
 class Pairs(NamedTuple):
     """All pairs of adjacent nodes, in CSR form; parallel edges give several pairs.
 
-    A pair is listed by its node with fewer edges, so that hubs list few pairs.
+    A pair is only in the row of its node with fewer edges, so that hubs have few pairs.
     """
 
     ptr: Tensor
-    """[n + 1]: row pointer; row v has the pairs that node v lists."""
+    """[n + 1]: row pointer; there is one row per node."""
     other: Tensor
-    """[pairs]: the node of each pair that does not list the pair."""
+    """[pairs]: for each pair in the row of a node, the other node of the pair."""
     inward: Tensor
-    """[pairs]: the edge to the node that lists the pair, as a position among the
-    incoming edges of this node; -1 if there is no edge."""
+    """[pairs]: the edge from `other` to the row's node, as its position among all edges
+    to the row's node; -1 if there is no such edge."""
     outward: Tensor
-    """[pairs]: the edge from the node that lists the pair, as in `inward`."""
+    """[pairs]: the edge from the row's node to `other`, as its position among all edges
+    to `other`; -1 if there is no such edge."""
     bits: int
-    """Number of bits of the largest entry of `inward` and `outward`."""
+    """Number of bits of the largest number in `inward` and `outward`."""
     one_way: bool
-    """Whether `inward` or `outward` has an entry -1."""
+    """Whether some edge has no opposite edge, so `inward` or `outward` has a -1."""
 
 
 def joined_pairs(neighbors: Neighbors) -> Pairs:
@@ -182,7 +184,7 @@ def _joined(
     neighbors: Neighbors,
     table: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of `induced_edges` by testing each pair of joined nodes once.
+    """Compute `induced_edges` with a single test for each pair of adjacent nodes.
 
     `table` is an empty lookup table for node copies; None means binary search.
     """
@@ -223,7 +225,7 @@ def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Te
 def _estimate(
     node: Tensor, first: Tensor, tests: Tensor, pairs: Pairs, neighbors: Neighbors
 ) -> float:
-    """Estimate how many edges a test of one pair finds, from a sample of subgraphs."""
+    """Estimate how many edges are found per tested pair, from a sample of subgraphs."""
     generator = torch.Generator("cpu").manual_seed(0)
     sample = torch.randint(tests.numel(), (SAMPLE,), generator=generator, device="cpu")
     sample = sample.to(node.device)
@@ -243,10 +245,11 @@ def _of_few(
     neighbors: Neighbors,
     limit: CopyLimit,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of `induced_edges` with `tests[i]` tests for node copy i.
+    """Find the edges inside subgraphs, by `tests[i]` tests for each node copy i.
 
-    If the copy has more incoming edges than its subgraph has nodes, these nodes are
-    tested. Otherwise, the edges are. `first` has each subgraph's first node copy.
+    Each incoming edge of the node is tested: is its source in the subgraph? But if the
+    subgraph has fewer nodes than the node has incoming edges, each node of the subgraph
+    is tested: is it a source? `first` has the first node copy of each subgraph.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)
@@ -277,7 +280,8 @@ def _inside(
 ) -> tuple[Tensor, Tensor]:
     """Select the candidate edges whose source is in the subgraph of their target.
 
-    Candidate i is the edge at position `entry[i]` of `neighbors`, to copy `target[i]`.
+    Candidate i is a copy of edge `entry[i]` of `neighbors`, and its target is node copy
+    `target[i]`. `key` has the sorted numbers `subgraph * n + node` of all node copies.
     """
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
@@ -294,7 +298,7 @@ class AcrossEdges(NamedTuple):
     edge_index: Tensor
     """[2, edges], in 0..m-1: source and target node copy of each edge."""
     edge: Tensor
-    """[edges], in 0..e-1: the edge of the graph that joins the two roots."""
+    """[edges], in 0..e-1: the edge of the graph that joins the two subgraphs' roots."""
 
 
 def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
@@ -343,13 +347,13 @@ class EdgePairs(NamedTuple):
     """
 
     copy: Tensor
-    """[2, e], in 0..m-1: the two node copies; any numbers where they do not exist."""
+    """[2, e], in 0..m-1: copies (a, b) and (b, a); arbitrary if they do not exist."""
     exists: Tensor
-    """[2, e], bool: whether the node copies exist. In whole graphs, they all do."""
+    """[2, e], bool: whether each node copy of `copy` exists; all do in whole graphs."""
 
 
 def edge_pairs(subgraphs: RootedSubgraphs, edge_index: Tensor) -> EdgePairs:
-    """Find the node copies (a, b) and (b, a) of each edge; cached after first use.
+    """Find the `EdgePairs` of a graph, two node copies per edge; they are cached.
 
     Does not synchronise with a GPU. Padding rows are allowed.
 

@@ -16,7 +16,7 @@ LOWER = "batch_size or num_neighbors"
 
 
 class Hop(NamedTuple):
-    """One step of the search, from the nodes found last to their neighbours."""
+    """One step of `sample_neighborhood`: the edges to follow, and how many per node."""
 
     neighbors: Neighbors
     """The neighbours of every node, along incoming or along outgoing edges."""
@@ -31,11 +31,11 @@ class Neighborhood(NamedTuple):
     """[n]: the nodes, as numbers in the large graph: first the seeds, then the nodes
     that each hop finds. With one graph per seed, nodes can repeat."""
     scope: Tensor
-    """[n]: the number of each node's seed, with one graph per seed; otherwise 0."""
+    """[n]: the graph of each node. With one graph per seed, seed i is in graph i."""
     edge_index: Tensor
     """[2, e], in 0..n-1: the edges, between positions in `node`."""
     edge: Tensor
-    """[e]: the number of each edge in the large graph."""
+    """[e]: the column of each edge in the large graph's `edge_index`."""
     found: list[int]
     """Number of nodes after each hop. The first entry is the number of seeds."""
 

@@ -25,7 +25,7 @@ from gnnak.typing import check_count, convert_count
 LEAST_ALPHA, LEAST_TOLERANCE = 0.01, 1e-8
 """Smallest `alpha` and `tolerance`, to limit the time and the rounding errors."""
 ONE = 1 << 40
-"""Probability 1 in fixed point, since integers have the same sums on each device."""
+"""Probability 1 as a fixed-point number. Sums of integers are equal on all devices."""
 BITS = 32
 """A pair of root number i and node v is encoded as `i * 2**BITS + v`."""
 NODE = (1 << BITS) - 1
@@ -105,7 +105,7 @@ def _check_floats(alpha: float, tolerance: float) -> None:
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
-    """Return each root's own pair and its `size` - 1 pairs of largest value, sorted."""
+    """Return each root's pair with itself and `size` - 1 others of largest `value`."""
     number = pair >> BITS
     is_root = pair & NODE == root.index_select(0, number)
     key = ((number + 1) << 41) - value.masked_fill(is_root, ONE + 1)
@@ -120,7 +120,7 @@ class _Walks(NamedTuple):
     """Probabilities of walks from some roots, one row per pair (root i, node v)."""
 
     pair: Tensor
-    """[pairs], sorted: `i * 2**BITS + v`."""
+    """[pairs], sorted: the number `i * 2**BITS + v` for root i and node v."""
     ended: Tensor
     """[pairs]: probability that a walk of root i has ended at node v."""
     here: Tensor
@@ -169,7 +169,7 @@ def pagerank(
 def _push(
     walks: _Walks, active: Tensor, neighbors: Neighbors, alpha: float, tolerance: float
 ) -> tuple[_Walks, Tensor]:
-    """Move walks in rows `active` by one step; also return the rows to move next."""
+    """Move walks at rows `active` by one step; also return the rows to move next."""
     pair, ended, here = walks
     pushed, mass = pair.index_select(0, active), here.index_select(0, active)
     start, degree = neighbors.rows(pushed & NODE)

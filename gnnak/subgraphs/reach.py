@@ -181,7 +181,7 @@ class _Search(NamedTuple):
     """State of a search; a pair of root number i and node v is `i * n + v`."""
 
     seen: Tensor
-    """All pairs found so far with their distances, as `pair * radix + distance`."""
+    """The pairs found so far, as `pair * radix + distance`; distances are < `radix`."""
     frontier: Tensor
     """The pairs found in the last step."""
     hop: int
@@ -211,8 +211,9 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        A root i with `most[i]` nodes has found its whole component; its search ends.
-        Returns the parts in reversed order; [] if no search ends and one part remains.
+        If `most[i]` nodes have been found for root i, these are all of its component,
+        and the search from this root ends. Returns the parts, last roots first; [] if
+        no search ends and there is only one part.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())

@@ -23,7 +23,7 @@ TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
 
 T = TypeVar("T")
 EncodingAxis = Literal["nodes", "copies"]
-"""What an encoding has one row for: the nodes of the graph, or the node copies."""
+"""Whether a structural encoding has one row per node of the graph or per node copy."""
 Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
 """Keys that `RootedSubgraphs.by` can group by.
 
@@ -58,12 +58,12 @@ class Derived(Compact):
     hop_range: tuple[int, int] | None = None
     in_order: bool | None = None
     hop_rows: dict[int, Tensor] = field(default_factory=dict)
-    """Maps the number of rows of an embedding table to the result of `hop_rows`."""
+    """Maps `size` to the cached result of `RootedSubgraphs.hop_rows(size)`."""
     by: dict[Axis, Groups] = field(default_factory=dict)
     encodings: dict[Hashable, Encoded] = field(default_factory=dict)
     """Maps each `StructuralEncoding` to its values."""
     others: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
-    """Maps a type and options to a value; see `RootedSubgraphs.once`."""
+    """Values that `RootedSubgraphs.once` caches, by their type and options."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,8 +107,8 @@ class RootedSubgraphs(Compact):
     real: RealCounts | None = None
     """For tensors padded to a fixed size, the number of real rows on each axis: nodes,
     edges, subgraphs, node copies, edge copies. None without padding. Real rows come
-    first; only they are as documented above. Indices in padding rows refer to padding
-    rows only."""
+    first, and only they have the properties above. Indices in padding rows refer to
+    padding rows only."""
 
     @property
     def num_subgraphs(self) -> int:

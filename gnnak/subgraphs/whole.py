@@ -190,7 +190,7 @@ def masked_egonets(
 
 
 def _with_edges_between(subgraphs: RootedSubgraphs, inside: Tensor) -> RootedSubgraphs:
-    """Remove all edges from or to a node copy for which `inside`, [m], is False."""
+    """Keep only the edges between node copies for which `inside`, [m], is True."""
     source, target = subgraphs.edge_index
     kept = (inside[source] & inside[target]).nonzero().flatten()
     edge_index = subgraphs.edge_index.index_select(1, kept)

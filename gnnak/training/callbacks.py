@@ -84,7 +84,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Context manager: yield sums over each batch norm's inputs, [3, c]; see `_add`."""
+    """Context manager: sum rows * (1, mean, variance) of batch norm inputs, [3, c]."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -100,7 +100,7 @@ def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
 
 def _add(total: Tensor, x: Tensor) -> None:
-    """Add rows * (1, mean, biased variance) of `x`, [rows, c], to `total`, [3, c]."""
+    """If `x` has r > 1 rows, add r * (1, mean, biased variance) to `total`, [3, c]."""
     rows = x.size(0)
     if rows > 1:
         variance, mean = torch.var_mean(x.double(), dim=0, correction=0)

@@ -169,8 +169,8 @@ def run_experiment(
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
     unfinished runs continue, and recorded runs are skipped. With `resume` and
-    `compare`, `TrainingError` is raised if runs were stopped, but none with these
-    options. Every process returns all records.
+    `compare`, a config without recorded or stopped runs raises `TrainingError` if a run
+    with other options was stopped. Every process returns all records.
     """
     places = places or Places()
     for config in configs:
@@ -217,7 +217,7 @@ def run_experiment(
 def _compare(
     folds: Sequence[RunConfig], experiment: str, places: Places, console: Console | None
 ) -> None:
-    """Raise `TrainingError` if runs were stopped, but none with these options."""
+    """Raise `TrainingError` if `--resume` finds only runs with other options."""
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return
     found, ignored = [], () if len(folds) == 1 else ("data.fold",)

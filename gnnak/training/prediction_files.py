@@ -95,7 +95,7 @@ def open_writer(
 def _draft(
     path: Path, depends_on: dict[str, Any] | None, resume: bool
 ) -> Iterator[tuple[Done, Callable[[bytes], None]]]:
-    """Context manager: yield a draft file's `Done`, and a function to append bytes."""
+    """Context manager: yield what a draft file has so far, and a function to append."""
     finish = _write_parquet if path.suffix.lower() == ".parquet" else os.replace
     part, note = (path.with_name(path.name + end) for end in (".part", ".part.json"))
     done = None
@@ -166,7 +166,7 @@ def _write_parquet(part: Path, path: Path) -> None:
 
 
 ROW_GROUP = 50
-"""Number of parts of predictions in a row group of a Parquet file."""
+"""Number of `Part`s of predictions that form one row group of a Parquet file."""
 
 
 def _read_streams(file: Any) -> Iterator[Any]:

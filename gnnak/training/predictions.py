@@ -72,7 +72,7 @@ class Part(NamedTuple):
     """Predictions for some consecutive rows of a file."""
 
     rows: GraphRows
-    """The graphs of these rows, and the columns of the table."""
+    """The rows as they were read: their graphs, and the columns of the table."""
     predictions: Predictions
 
 
@@ -238,7 +238,8 @@ def raw_outputs(
 ) -> Tensor:
     """Return the predictions or logits of a model for all graphs, on the CPU.
 
-    `states` is a list to which a hook of the caller appends the inputs of the head. If
+    The caller may register a hook that appends the inputs of the head to a list. Then
+    pass this list as `states`, so that rows without an output are removed from it. If
     the model was trained on sampled neighbourhoods, outputs are only for `nodes`.
     """
     if model.config.train.num_neighbors and len(store) == 1:

@@ -53,7 +53,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, graphs: GraphStore) -> None:
-    """Set the embeddings of categories that `graphs` lack to the mean over `graphs`."""
+    """Give categories that `graphs` lack the mean of the embeddings in `graphs`."""
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
     for encoder, values in encoders:
@@ -109,7 +109,8 @@ IDENTIFIES_DATA = (
     "data.name",
     *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
 )
-"""Names and paths of the data. A resumed run may change them, but not the data."""
+"""Options with the name and paths of the data. They may change before a run is resumed,
+if the data stay the same."""
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
@@ -401,7 +402,7 @@ def evaluate(
 
 
 def _check_data(checkpoint: Checkpoint, dataset: Dataset, other_data: bool) -> None:
-    """Raise `CheckpointError` if the data do not fit, or are not those of the run."""
+    """Raise `CheckpointError` unless the network fits and was trained on these data."""
     features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
     for name in ("task", "num_outputs", *features, *tasks):
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))

@@ -30,9 +30,10 @@ WHOLE_BOUNDS: dict[str, str] = {"gin-ak": "1-wl", "gin-ak+": "gswl", "ppgn-ak": 
 recognise the root; GNN-AK+ recognises the root by its distance, 0."""
 
 EDGES_REMOVED_BOUNDS: dict[str, str] = {"gin-ak": "pswl", "gin-ak+": "gswl"}
-"""Like `WHOLE_BOUNDS`, for whole graphs with some edges removed (node deletion, masked
-egonets). The tests mark the root, because removed edges reveal the root to the network.
-Conversely, stable colours of a graph with a marked root reveal the removed edges."""
+"""Maps a network on whole graphs with some edges removed (node deletion, masked
+egonets) to a WL test that bounds the network. The tests mark the root, because removed
+edges reveal the root to the network. Conversely, stable colours of a graph with a
+marked root reveal the removed edges."""
 
 MEMBER_BOUNDS: dict[str, str] = {
     "khop": "pswl",
@@ -50,9 +51,9 @@ MEMBER_BOUNDS: dict[str, str] = {
 """Maps a prefix such as "dss" of "dss-gin" to a WL test that bounds this subgraph GNN
 with every base GNN that 1-WL bounds. Zhang et al. (2023) prove the bounds, except those
 of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we derived. The bound of Local 2-FGNN
-follows from GSWL < SLFWL(2), since Local 2-FGNN collects what these two tests collect.
-"swl" also bounds a k-hop GNN of one layer. The bound of Nested GNN is valid only
-without the encoding "resistance"."""
+holds because Local 2-FGNN collects what GSWL and SLFWL(2) collect, and SLFWL(2) is more
+powerful than GSWL. "swl" also bounds a k-hop GNN of one layer. The bound of Nested GNN
+is valid only without the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
 """Subgraph GNNs that know the root only from encodings of pairs (root, node)."""
@@ -76,7 +77,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """The test, with its options and its radius, after the name of the network."""
+        """A text such as "gin-ak: subgraph-1-wl* (centroid, num_hops=3)"."""
         shown = {k: v for k, v in self.options.items() if k != "max_memory"}
         num_hops = self.read().num_hops
         if num_hops is not None and "num_hops" in known_options(self.test):

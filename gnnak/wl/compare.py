@@ -23,7 +23,7 @@ _NUMBERS_PER_ITEM = 14
 """Most int64 values that one round needs per node, edge or tuple (measured)."""
 
 MOST_COUNTED = 1 << 22
-"""If egonets may have more nodes than this in total, their sizes are only bounded."""
+"""Sizes of egonets are computed only if their upper bounds add up to at most this."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:

@@ -143,8 +143,8 @@ SEPARATING = (
     "01 02 03 04 15 25 36 46 57 67 78 79 8a 8b 9c 9d ae be ce de",
     "03 04 05 06 13 14 17 18 25 26 27 28",
 )
-"""Base graphs of `separating_pair`, as edges between hexadecimal node numbers. For each
-base graph, one subgraph WL test distinguishes the built pair, and another does not."""
+"""Base graphs, as edges between hexadecimal node numbers. From each, `separating_pair`
+builds a pair of graphs that some subgraph WL tests distinguish, and others do not."""
 
 
 def separating_pair(edges: str) -> tuple[Graph, Graph]:
@@ -182,7 +182,7 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "separating": lambda: [list(separating_pair(edges)) for edges in SEPARATING],
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""Maps the name of a family of graphs to the function that builds its groups."""
+"""Maps the name of a family to the function that builds it, as lists of graphs."""
 
 
 def family(name: str) -> Groups:

@@ -40,9 +40,9 @@ class GraphUnion:
     edge_index: Tensor
     """[2, e]: all pairs (u, v) with an arc u -> v or v -> u, once in each order."""
     edge_color: Tensor
-    """[e]: the colour of each pair, from the labels of all arcs u -> v and v -> u."""
+    """[e]: the colour of each pair (u, v): an integer for its two arcs' labels."""
     forward: Tensor
-    """[e], bool: whether there is an arc u -> v. If False, all arcs are v -> u."""
+    """[e]: True if there is an arc u -> v; False if there are only arcs v -> u."""
 
     @property
     def num_nodes(self) -> int:
@@ -227,7 +227,7 @@ def read_union(
 ) -> GraphUnion:
     """Convert graphs of any types to one union; see `Options` for the arguments.
 
-    For warnings to show the user's line, call this in a helper of a public function.
+    Call this in a helper of a public function: warnings then show the user's line.
     """
     single = isinstance(graphs, nx.Graph | Data | str | bytes)
     if single or not isinstance(graphs, Iterable):

@@ -69,7 +69,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge equal entries to items (value, count); return their multisets and ranks."""
+    """Count equal values in a row; return row and rank of each pair (value, count)."""
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value

@@ -51,12 +51,12 @@ SEARCH_LIMIT = 100_000
 in total."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Largest number of nodes of the copies in `_unfold`: in total, and for one graph. If
-it is exceeded, the remaining graphs are compared pair by pair."""
+"""Largest number of nodes of the copies in `_unfold`: of all copies, and of the copies
+of one graph. If it is exceeded, the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Return the isomorphism class of each coloured graph, [g]; search if needed."""
+    """Return the number of the isomorphism class of each coloured graph, [g]."""
     colored, kind = refined(union)
     if not kind.numel():
         return kind
@@ -66,7 +66,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Map each graph to the first graph quickly shown to be isomorphic to it, [g]."""
+    """Map graphs to the first one found isomorphic without backtracking, [g]."""
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
     return _join(colored, own, kind, kind, own)
@@ -81,7 +81,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Number graphs, [g]; those with equal numbers and equal `kind` are isomorphic."""
+    """Number the graphs, [g]; those of equal number and `kind` are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
@@ -135,8 +135,8 @@ def _join(
 ) -> Tensor:
     """Update `same_as`, [g]: the first graph known to be isomorphic to each graph.
 
-    `union` has one or more copies of each graph, which differ in their colours. Copy i
-    is of graph `owner[i]`, and its 1-WL result is `fingerprint[i]`. Graphs with
+    Graph i of `union` is a copy of graph `owner[i]`, but a few of its nodes may have
+    unique colours. Its 1-WL result is the number `fingerprint[i]`. Graphs with
     different `kind` are not isomorphic.
     """
     if not owner.numel():
@@ -161,7 +161,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of the copies that have the rarest fingerprint of their `owner`."""
+    """Return a mask of graphs with the rarest fingerprint among those of one owner."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)
@@ -171,7 +171,7 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
-    """Give undecided graphs of equal `kind` new kinds if they are not isomorphic."""
+    """Change `kind` so that undecided graphs of equal `kind` are isomorphic."""
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
     for graph in undecided.tolist():

@@ -57,8 +57,8 @@ class LabResult:
 
     family: str
     contender: str
-    """A test with its options, or a network with what was run: "bound" (the test that
-    bounds it), or "random" or "trained" weights and the radius of the egonets."""
+    """A WL test with its options, or a network and a word: "bound" for the WL test that
+    bounds the network, "random" or "trained" for the network with such weights."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
@@ -154,7 +154,7 @@ LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""
 DEGREES = (0, 1, 1, 1, 1)
-"""Histogram of in-degrees for the base GNN PNA, where it only scales messages."""
+"""Histogram of in-degrees, by which the base GNN PNA scales messages."""
 
 
 class PlainEmbedder(nn.Module):

@@ -74,18 +74,19 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The entries of all multisets that one round of a `PairTest` collects."""
+    """The entries (elements) of the multisets that a round of a `PairTest` collects."""
 
     target: Tensor
     """[entries]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
-    """[entries]: a number for the colours of the entry's edges."""
+    """[entries]: an integer for the edge colour or both edge colours of each entry."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [entries]: the pairs whose colours the entry includes."""
+    """One or two tensors [entries]: the index of the pair that has the first colour of
+    the entry and, if entries have two colours, of the pair that has the second."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find (u, w), w in N(v), for each pair (u, v); if `across`, (w, v), w in N(u)."""
+    """Find the entries of "inside" or, if `across`, of "across" (see the module)."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]
@@ -97,7 +98,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find (u, w) and (w, v), w in N(v), for each (u, v); if `both`, also w in N(u)."""
+    """Find what LFWL(2) or, if `both`, SLFWL(2) collects for each pair (u, v)."""
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)
@@ -133,7 +134,7 @@ class PairTest(NamedTuple):
     """What one round of a subgraph Weisfeiler-Leman test collects for each pair."""
 
     steps: tuple[Callable[[GraphUnion, Pairs], Steps], ...]
-    """Functions that find the entries of the multisets that a round collects."""
+    """Each function finds the elements of one multiset for every pair (u, v)."""
     own: bool = False
     """Whether the new colour of (u, v) includes the colour of (v, v)."""
     context: bool = False
@@ -184,7 +185,7 @@ def pair_refinement(
 
 
 def _collect(color: Tensor, steps: Steps) -> Tensor:
-    """Return a number for each pair's multiset of entries, [pairs]."""
+    """Return the rank of the multiset that a round collects for each pair, [pairs]."""
     # A colour that only one pair has cannot be split: the pair is skipped.
     shared = torch.bincount(color)[color] > 1
     entry = shared[steps.target].nonzero().flatten()

@@ -17,9 +17,9 @@ class Coloring(NamedTuple):
     color: Tensor
     """[items]: the colour (0, 1, 2, ...) of each item."""
     graph: Tensor
-    """[items]: the graph of each item."""
+    """[items]: the index of the graph that contains each item."""
     node: Tensor
-    """[n]: the item of each node v; if items are tuples, the item (v, ..., v)."""
+    """[n]: for each node v, the index of the item v or, with tuples, of (v, ..., v)."""
     entries: Tensor | None = None
     """[items, k]: the k nodes of each item. None if items are all nodes or k-tuples."""
 
@@ -51,7 +51,7 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return a number for each node's multiset of (edge, neighbour) colours, [n]."""
+    """Return the rank of each node's multiset of (edge, neighbour) colours, [n]."""
     # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index
@@ -138,10 +138,11 @@ def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
 def tuple_refinement(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine colours of k-tuples until stable; `update` returns what a round adds.
+    """Refine colours of k-tuples of nodes until they are stable.
 
     In round 0, the colour of a tuple encodes the colours of its nodes and of all pairs
-    of them. The last colouring that is yielded is the stable one.
+    of them. A round combines it with the tensors, [tuples], that `update` returns. The
+    last colouring that is yielded is the stable one.
     """
     sizes = union.sizes
     parts = [((sizes == n).nonzero().flatten(), n) for n in sizes.unique().tolist()]

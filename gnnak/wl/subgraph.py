@@ -70,7 +70,7 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Give each root its egonet's value plus 1, [n]; other nodes get 0."""
+    """Return a tensor [n] with `column[i] + 1` at the root of egonet i, else 0."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
@@ -88,7 +88,7 @@ def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
 
 
 def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[Tensor]:
-    """Return what a round adds to the colours of roots: one or more tensors, [s]."""
+    """Return the HASH of each egonet and, by `options`, more colours: tensors [s]."""
     if options.hash == "exact":
         columns = [isomorphism_classes(inside)]
         if options.context:

@@ -1,4 +1,3 @@
-from collections import Counter
 from types import SimpleNamespace
 
 import torch
@@ -33,19 +32,26 @@ def test_traffic_counts_the_backward_pass():
 
 
 def test_microseconds_are_of_triton_kernels_and_of_pytorch_operations():
-    def event(key: str, device: DeviceType, taken: float) -> SimpleNamespace:
+    def event(name: str, device: DeviceType, taken: float, caller=None):
         return SimpleNamespace(
-            key=key, device_type=device, self_device_time_total=taken
+            name=name,
+            device_type=device,
+            self_device_time_total=taken,
+            cpu_parent=caller,
         )
 
+    linear = event("aten::linear", DeviceType.CPU, 0.0)
+    product = event("aten::mm", DeviceType.CPU, 2.0, linear)
     events = [
         event("_messages", DeviceType.CUDA, 5.0),
         event("sm90_gemm", DeviceType.CUDA, 3.0),
-        event("aten::mm", DeviceType.CPU, 3.0),
+        linear,
+        product,
+        event("aten::copy_", DeviceType.CPU, 1.0, product),
         event("cudaLaunchKernel", DeviceType.CPU, 9.0),
     ]
-    taken = microseconds(events, {"_messages"})
-    assert taken == Counter({"_messages": 5.0, "aten::mm": 3.0})
+    taken = microseconds(events, {"_messages"}, {"aten::mm"})
+    assert taken == {"_messages": 5.0, "aten::mm": 3.0, "aten::linear": 0.0}
     traffic = Traffic()
     traffic.calls["_messages"], traffic.bytes["_messages"] = 2, 4_000_000
     slow = {"name": "_messages", "calls": 2, "microseconds": 5.0, "megabytes": 4.0}

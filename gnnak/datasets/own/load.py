@@ -336,7 +336,7 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read labelled graphs; the last result is "test" if only test nodes are scored."""
+    """Read graphs and targets; also return "test" if only test nodes are scored."""
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)
@@ -449,7 +449,7 @@ def describe_features(
 def fit_features(
     key: str, values: Tensor | None, wanted: Features | None
 ) -> Tensor | None:
-    """Convert features of new graphs; unknown categories become "other", the last."""
+    """Convert features of new graphs; unknown categories become the last, "other"."""
     if wanted is None or values is None:
         if wanted is not None:
             raise lacks_attribute("node" if key == "x" else "edge", key)
@@ -472,7 +472,7 @@ def fit_features(
 
 
 def _described(key: str, values: Tensor | None) -> Features | None:
-    """Return the type and size of features, with "other" as one more category."""
+    """Describe features like `describe`, but add a category "other" to each column."""
     if values is None:
         return None
     found = describe(values)

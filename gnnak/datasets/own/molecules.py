@@ -125,7 +125,7 @@ MOLECULE_SUFFIXES = (*TABLE_SUFFIXES, ".smi")
 
 
 def molecule_files(path: FilePath) -> list[Path]:
-    """Return the file or the folder's files; [] if one is no table and no `.smi`."""
+    """List a file, or the files of a folder; [] unless all are tables or `.smi`."""
     where = Path(path)
     files = [where]
     if where.is_dir():
@@ -143,7 +143,7 @@ def molecule_chunks(
 ) -> Iterator[Callable[[], GraphRows]]:
     """Read `size` rows at a time; yield functions that convert them to molecules.
 
-    Bad rows are numbered over all files.
+    The files share one numbering of rows.
     """
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)

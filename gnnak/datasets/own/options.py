@@ -27,9 +27,9 @@ class OwnData:
     smiles: str | None = None
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     targets: tuple[str, ...] = ()
-    """The columns, graph attributes or node attributes to predict. If empty: with
-    `labels`, all columns of numbers in this table; for molecules, the only column of
-    numbers; for other graphs, their field `y`."""
+    """The columns, graph attributes or node attributes to predict. If empty: all
+    columns of numbers in the table `labels`, if it is given; else, for molecules, the
+    only column of numbers; for other graphs, their field `y`."""
     labels: str | None = None
     """A table with the targets, one row per graph; if None, `path` has the targets."""
     task: str | None = None
@@ -48,9 +48,9 @@ class OwnData:
     skip_bad: bool = False
     """Whether rows that cannot be used are left out; if False, they raise an error."""
     node_attr: tuple[str, ...] = ()
-    """Attributes of nodes that are the node features; if empty, `x`."""
+    """Names of the node attributes that are used as features; if empty, `x`."""
     edge_attr: tuple[str, ...] = ()
-    """Attributes of edges that are the edge features; if empty, `edge_attr`."""
+    """Names of the edge attributes that are used as features; if empty, `edge_attr`."""
     graphs: int | None = None
     """Number of graphs to use, from the first one on; if None, all graphs."""
 

@@ -184,7 +184,7 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
     **dict.fromkeys(LISTS, _read_listed),
     **dict.fromkeys(EDGE_LISTS, _read_edge_lists),
 }
-"""Maps suffixes to functions that read a file without molecules."""
+"""Maps suffixes of graph files to readers. Files of molecules have other suffixes."""
 
 
 def is_data_file(path: Path) -> bool:

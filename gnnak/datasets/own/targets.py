@@ -119,7 +119,7 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """Convert text to a number; true, yes: 1; false, no: 0; other words: None."""
+    """Return the number in a text (true, yes are 1; false, no are 0), or None."""
     try:
         return float(text)
     except ValueError:
@@ -228,7 +228,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Encode a class as its position in `classes`, by default in the sorted classes."""
+    """Encode a class as its position in `classes` (if empty, in the sorted classes)."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]

@@ -150,7 +150,7 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
 def find_columns(
     own: OwnData, rows: GraphRows, y: Any
 ) -> tuple[list[Column], list[int] | None]:
-    """Return target columns of readable graphs, and `numbers` for `encode_targets`."""
+    """Return target columns of readable graphs, and row numbers for error messages."""
     numbers = (rows.position + 1).tolist()
     if y is not None:
         return _columns_of(y, rows, own.targets), numbers
@@ -246,7 +246,7 @@ KEYS = ("id", "index", "graph", "name")
 def _order_by_name(
     columns: Columns, names: Sequence[str], labels: str
 ) -> list[int] | None:
-    """Return each graph's row in a table of labels; None if it does not name graphs."""
+    """Return graphs' rows in a table of labels; None if the table names no graphs."""
     for key, cells in columns.items():
         row = {str(cell): number for number, cell in enumerate(cells)}
         if key.lower() not in KEYS or row.keys().isdisjoint(names):
@@ -261,7 +261,7 @@ def _order_by_name(
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the only possible target column, or else the only one with numbers."""
+    """Return the only column that can be the target, or the only numeric column."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     if len(others) == 1:
@@ -323,7 +323,7 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the columns `wanted`, all if (); if all names are new, rename columns."""
+    """Return the columns `wanted` (if empty, all); unknown names rename all columns."""
     width = table.shape[1]
     known = known or default_names(width)
     if not set(wanted) <= set(known):

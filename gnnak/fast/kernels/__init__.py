@@ -26,12 +26,12 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return the kernels for a backward pass; `plain` if autograd differentiates it."""
+    """Return the kernels of a backward pass: `plain` if that pass is differentiated."""
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 
 def runs_kernels(tensor: Tensor) -> bool:
-    """Return whether Triton or its interpreter can run kernels of any dtype."""
+    """Return whether Triton or its interpreter can run on the device of `tensor`."""
     return has_triton() and (tensor.is_cuda or interprets_triton())
 
 

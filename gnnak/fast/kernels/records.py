@@ -72,7 +72,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """Groups of m rows; `gated_sums` multiplies rows by gates, and sums each group."""
+    """Divides m rows into groups; `gated_sums` sums the gated rows of each group."""
 
     groups: Groups
     key: Tensor
@@ -87,7 +87,8 @@ class HopLinears(NamedTuple):
     """Weights, or gradients of weights, of the Linears that compute hop tables."""
 
     weights: list[Tensor]
-    """[c, h] each. If the first Linear has no bias, its output is added to states."""
+    """[c, h] each. If there is one more than `biases`, the first Linear has no bias and
+    computes the hop table that is added to states. The others compute gates."""
     biases: list[Tensor]
     """[c] each: the biases of the Linears that compute tables of gates."""
 

@@ -83,7 +83,7 @@ def mean_of(sums: Tensor, groups: Groups) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Autograd function of `values[index]`; position i is in group `index[i]`."""
+    """Autograd function of `values[index]`; group v has all i with `index[i] == v`."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -159,7 +159,7 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
 
 
 class _Fill(torch.autograd.Function):
-    """Autograd function: multiply a sparse matrix by `values`; differentiable twice."""
+    """Autograd function: the matrix `filling` times `values`; differentiable twice."""
 
     @staticmethod
     def forward(

@@ -93,7 +93,7 @@ def _compute(
 def hop_weights(
     layer: GNNAK, hop_linear: nn.Linear | None
 ) -> tuple[Tensor, HopLinears] | None:
-    """Return hop embeddings, [t, h], and their Linears; None if no kernel fits."""
+    """Return hop embeddings, [t, h], and the Linears on them; None if not supported."""
     table = layer.hop_table
     if table is None or has_hooks(table):
         return None
@@ -124,7 +124,7 @@ def hop_weights(
 def _weights_of(
     linear: nn.Module | None, d: Tensor
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Return weight and bias of a Linear, or None if no kernel can replace it."""
+    """Return a Linear's weight and bias; None if no kernel can replace the Linear."""
     if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
         return None
     weight, bias = map(linear._parameters.get, ("weight", "bias"))
@@ -190,10 +190,11 @@ def lifted_gine_sum(
     edges: Edges,
     linears: HopLinears | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Compute states by `plain.lift`; return their `plain.messages`, [m, w], and gates.
+    """Return GINE's sums of messages, [m, w], and the tables of gates, [t, c] each.
 
-    If `linears` are given, the first maps `table` to embeddings, which are added to
-    node states. The others map `table` to gates.
+    The states of node copies are computed from `x` and `table`, as in `plain.lift`. If
+    `linears` are given, the first maps `table` to embeddings, which are added to node
+    states. The others map `table` to gates.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
@@ -203,7 +204,7 @@ def lifted_gine_sum(
 
 
 class _LiftedGineSum(torch.autograd.Function):
-    """Autograd function of `lifted_gine_sum`; `weights` are matrices, then biases."""
+    """Autograd function of `lifted_gine_sum`; all matrices come before all biases."""
 
     @staticmethod
     def forward(
@@ -282,7 +283,7 @@ def gated_pools(
     pools: Sequence[GatedPool],
     subgraphs: RootedSubgraphs,
 ) -> tuple[list[Tensor], Tensor]:
-    """Compute `plain.gated_sums`; also return the states of the roots, [s, c]."""
+    """Return gated sums of each pool, [groups, c], and the roots' states, [s, c]."""
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()
     tables = [None if table is None else table.contiguous() for table in tables]

@@ -158,7 +158,7 @@ def run_pna(
 
 
 class _PairLinear(torch.autograd.Function):
-    """Autograd function: matrix @ [c_i, c_j, e_ji] per edge copy j -> i, [f, c']."""
+    """Autograd function: `matrix` times states of target, source and edge, [f, w]."""
 
     @staticmethod
     def forward(
@@ -361,7 +361,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the centroid encoding and pooled sums; one Linear replaces several."""
+    """Compute centroid encoding and pooled sums, without dropout, by merged Linears."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -418,7 +418,7 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Finish the MLPs of `z`, apply gates, sum by subgraph, [s, c], or node, [n, c]."""
+    """Sum the gated outputs of MLPs, [s, c] or [n, c]; their first Linears gave `z`."""
     tables = [gates.get(name) for name in transforms]
     pools = [
         Pool(

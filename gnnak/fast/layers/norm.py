@@ -47,7 +47,7 @@ class GivenNorm(NamedTuple):
     """Number of rows that are not padding, a scalar."""
     training: bool = True
     num_batches_tracked: None = None
-    """None: the caller of `norm_real_rows` counts the batches."""
+    """Always None: PyTorch's `BatchNorm` modules count their batches themselves."""
 
     def real_rows(self) -> Tensor:
         return self.real

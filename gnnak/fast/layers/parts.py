@@ -125,7 +125,7 @@ class Recompute(NamedTuple):
     """How to recompute a tensor in the backward pass, instead of saving it."""
 
     function: TensorFunction
-    """Maps `saved` to the tensor; does not refer to the tensor, so it can be freed."""
+    """Maps `saved` to the tensor; keeps no reference, so the tensor can be freed."""
     saved: tuple[Tensor | None, ...]
     owned: bool = False
     """Whether the caller may overwrite the tensor, since nothing reads it later."""
@@ -226,7 +226,7 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Rows:
-    """Return the result of `plain.lift`; backward passes recompute it."""
+    """Compute node states with hop embeddings (`plain.lift`); recompute in backward."""
     node = subgraphs.node
 
     def gather(x: Tensor, table: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Fused blocks of PPGN (provably powerful graph network); p counts node pairs."""
+"""Fused blocks of PPGN (provably powerful graph network)."""
 
 from functools import partial
 from typing import Any
@@ -91,9 +91,10 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 
 
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return `x @ matrix.t()`, [n, 2, c']; the mean of `x` is multiplied separately.
+    """Return `x @ matrix.t()`, [n, 2, c'], for `x`, [n, 2, c].
 
-    Without the mean, rounding to TensorFloat-32 keeps differences between rows.
+    The mean of the rows of `x` is subtracted before the product, and its product is
+    added. Otherwise, rounding to TensorFloat-32 could lose differences between rows.
     """
     # The mean of no row is NaN.
     mean = x.detach().mean(dim=0).nan_to_num()
@@ -101,7 +102,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`; `weights` are for `_mlps`, then for `mix`."""
+    """Autograd function of `fused_block`; `weights` are of both MLPs and of `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
@@ -134,7 +135,7 @@ class _Block(torch.autograd.Function):
 
 
 class _PooledBlock(torch.autograd.Function):
-    """Autograd function: `pool_pairs` of a block's input and of its matrix product."""
+    """Autograd function: `pool_pairs` of `x`, and of the product of both MLPs."""
 
     @staticmethod
     def forward(
@@ -167,8 +168,9 @@ class _PooledBlock(torch.autograd.Function):
 def _mlps(x: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Run the left MLP and the right MLP of a block; both end with a ReLU.
 
-    Returns the outputs of both first ReLUs, [p, 2w], and of each MLP, [p, w]. `weights`
-    are those of the stacked first Linears, then of the last Linears, left and right.
+    Returns the hidden states of both MLPs, [p, 2w], and the output of each MLP, [p, w].
+    `weights` are three pairs (matrix, bias): of the stacked first Linears of both MLPs,
+    of the left MLP's last Linear, and of the right MLP's last Linear.
     """
     inner = _linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
@@ -190,9 +192,10 @@ def _mlp_gradients(
     weights: list[Tensor],
     grad_x: Tensor | None,
 ) -> list[Tensor]:
-    """Return the gradients of the weights of `_mlps`; add that of `x` to `grad_x`.
+    """Return the gradients of both MLPs' weights; add the gradient of `x` to `grad_x`.
 
-    `backs` are the gradients before the last ReLU of each MLP.
+    `inner` has the hidden states of both MLPs. `backs` are the gradients before the
+    last ReLU of the left MLP and before that of the right MLP.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(

@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
-    """In a `call_of` block, return `compute()`, cached for `key`; else return None."""
+    """Return `compute()`, cached for `key` until `call_of` ends; None outside it."""
     call = _current.get()
     if call is None:
         return None
@@ -71,10 +71,10 @@ def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
 
 
 class WeightProducts(NamedTuple):
-    """The weight-only terms of a GNN-AK layer with MLPs before its pools.
+    """What a GNN-AK layer with MLPs before its pools computes from its weights alone.
 
-    The Linear `project` maps the states s of the base GNN to P s + b. Let W be the
-    stacked weights of the first Linears, without bias, of all MLPs. One joint Linear
+    The Linear `project` maps the states s of the base GNN to P s + b. The first Linears
+    of all MLPs have no bias. Their stacked weights are W, [c', c]. One joint Linear
     replaces `project` and all these first Linears: W (P s + b) = (W P) s + W b.
     """
 
@@ -83,17 +83,19 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: the joint Linear's bias, W b, or None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """Maps encodings to their gates, [t, c], except gates that `centroid` contains."""
+    """Maps encodings to their gates, [t, c]. Those of the centroid encoding are missing
+    if they are multiplied into the field `centroid`."""
     centroid: Tensor | None
-    """[c, w + 4]: the matrix [P, b, b, b, b], times the gates of the centroid encoding
-    if it has gates. It maps the roots' states, with `BIAS_COLUMN` appended, to the
-    centroid encoding. None if `project` is the identity."""
+    """[c, w + 4]: the matrix [P, b, b, b, b]. If the centroid encoding has gates, they
+    multiply the rows. The matrix maps the roots' states s, with `BIAS_COLUMN` appended,
+    to the centroid encoding. None if `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the weight-only terms of one layer.
+    """Return the `WeightProducts` of one layer.
 
-    Without checkpointing, a `call_of` block computes layers of equal shapes together.
+    In a `call_of` block, they are computed for all layers of equal shapes at once,
+    unless activation checkpointing is used.
     """
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)

@@ -73,12 +73,12 @@ def make_captured_model(
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    Smaller shapes share the buffers of the largest shape. A batch that does not fit
-    into these buffers sets a new largest shape, and all buffers and CUDA graphs are
-    freed. A freed shape never becomes the largest again; otherwise, two shapes could
-    replace each other for ever. Data that change between steps must be in the batch
-    (`Item`), or at fixed addresses. `release` frees what a step leaves in the memory of
-    CUDA graphs.
+    Smaller shapes share the buffers of the largest shape. If a batch does not fit into
+    these buffers, all buffers and CUDA graphs are freed, and the shape of the batch
+    becomes the largest. A shape that has lost its buffers never becomes the largest;
+    otherwise, two shapes could replace each other for ever. `release` frees tensors of
+    a step in the memory of CUDA graphs, such as gradients. Data that change between
+    steps must be in the batch (`Item`), or at fixed addresses.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class _Passes:
         return all(map(is_, [weight.grad for weight in trained], wanted))
 
     def _detach(self) -> None:
-        """Free the autograd nodes, which would run on the stream of the capture."""
+        """Detach the outputs from the autograd graph, which replays do not use."""
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)
         self.outputs = [

@@ -112,7 +112,7 @@ class GraphRecorder:
             torch.cuda.empty_cache()
 
     def _reserve(self) -> None:
-        """Reserve the pool's memory as one block, to avoid fragmentation."""
+        """Reserve memory for all CUDA graphs as one block, to avoid fragmentation."""
         size = int(HEADROOM * self.peak_bytes)
         torch.empty(size, dtype=torch.uint8, device=self.device)
 

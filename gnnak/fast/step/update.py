@@ -105,7 +105,7 @@ class CapturedUpdate:
         return replay
 
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
-        """Return whether `replay` is still valid; if so, set its learning rates."""
+        """Return whether `replay` is valid; if so, update the tensors in `rates`."""
         if replay is None or not self._is_current() or replay not in self._replays:
             return False
         if self._present_options() != self._captured_options:
@@ -176,7 +176,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set `capturable` and `fused`, and rates if given."""
+        """Context manager: set the optimiser's `capturable`, `fused`, any `rates`."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

@@ -95,7 +95,7 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 def refusing(
     told: str, *kinds: type[Exception], reason: bool = False
 ) -> Iterator[None]:
-    """Context manager: raise `FileFormatError(told)` on errors, or on `kinds` only."""
+    """Context manager: turn errors (or only `kinds`) into `FileFormatError(told)`."""
     try:
         yield
     except Exception as error:

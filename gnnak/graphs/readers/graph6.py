@@ -100,7 +100,7 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Return a line's number of nodes and edges, [2, e]; raise `ValueError` if bad."""
+    """Return the number of nodes, and the edges, [2, e]; or raise `ValueError`."""
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)
@@ -143,7 +143,7 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Encode a graph of `size` nodes; the bits at the positions `place` are 1."""
+    """Return a graph as graph6 text; `place` has the positions of its 1 bits."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     places = reversed(range(digits))
     number = "".join(chr(63 + (size >> 6 * place & 63)) for place in places)

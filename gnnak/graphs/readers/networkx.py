@@ -57,7 +57,7 @@ def find_categories(
 
 
 def as_numbers(name: str, value: Any, categories: Categories, where: str) -> list[Any]:
-    """Convert an attribute's value to numbers; `where` names its place in messages."""
+    """Convert an attribute's value to numbers; errors name its owner, `where`."""
     known = categories.get(name)
     value = value.tolist() if hasattr(value, "tolist") else value
     told = f"the attribute {name!r} of {where} is {value!r}"

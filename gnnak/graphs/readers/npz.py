@@ -119,7 +119,8 @@ SPARSE_X = ("x_indptr", "x_indices", "x_shape", "x_values")
 ONE_GRAPH_KEYS = (*SPARSE_X, *MASKS)
 """Keys that only a file of one graph may have."""
 DENSE_PER_ENTRY = 1000
-"""Largest number of entries of a dense matrix per stored entry of its sparse form."""
+"""Largest ratio of all elements of a sparse matrix to the elements that it stores. If
+fewer than 2^20 are stored, 2^20 is used instead."""
 
 
 def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
@@ -212,7 +213,7 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
 END = b"PK\x05\x06"
 """First bytes of the end record of a zip file, which tells the number of members."""
 END_BYTES = 22
-"""Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
+"""Bytes of a zip file's end record, after which a comment of up to 2^16 may follow."""
 MANY = 0xFFFF
 """The end record says this number if the file has at least this many members."""
 
@@ -235,7 +236,7 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
-    """Copy a numpy array to a tensor; integers and bools become int64."""
+    """Copy an array to a tensor, int64 or float. If `whole`, it must have integers."""
     if whole and array.dtype.kind not in "iu":
         raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:

@@ -323,7 +323,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return a batch of those fields of `graphs` that are not in `aligned`."""
+        """Return the values of some graphs in all fields not in `aligned`, by name."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -469,9 +469,9 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs. A field of `STORED` with another axis is in `attributes` instead."""
+    """The graphs; a field such as `x` is stored here only if `STORED` has its axis."""
     attributes: Attributes = field(default_factory=Attributes)
-    """All other fields of the graphs."""
+    """The fields of the graphs that `store` does not have."""
     kind: type | None = None
     """The class of the PyG graphs; if None, `torch_geometric.data.Data`."""
     has_edges: bool = True

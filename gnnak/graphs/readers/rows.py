@@ -38,7 +38,7 @@ class FeatureUse:
     unused_nodes: tuple[str, ...] = ()
     unused_edges: tuple[str, ...] = ()
     unused_graphs: tuple[str, ...] = ()
-    """Columns of a table, or attributes of whole graphs."""
+    """Unused columns of a table, or unused attributes of whole graphs."""
     texts: tuple[str, ...] = ()
     """Attributes of nodes and edges that have texts as values."""
 
@@ -110,7 +110,7 @@ class GraphRows:
     schema: Any = None
     """The pyarrow schema of `columns` of a Parquet file; None for other data."""
     share: float = 1.0
-    """The share of the data that has been read, including these rows."""
+    """How much of all data, from 0 to 1, has been read at the end of these rows."""
     decimal_commas: bool = False
     """Whether numbers in `columns` may have decimal commas; see `OpenTable`."""
     features: FeatureUse = FeatureUse()

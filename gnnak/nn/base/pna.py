@@ -82,12 +82,12 @@ class PNAStarConv(nn.Module):
 
 
 _STARTS = {"amin": float("inf"), "amax": float("-inf")}
-"""Initial values of a minimum and a maximum, which no message equals. If 0 were used,
-PyTorch would divide the gradient between messages of 0 and the initial value."""
+"""Initial values of a minimum and a maximum; infinite, so that no message equals them.
+If they were 0, PyTorch would divide the gradient between them and messages of 0."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return, for each index, the minimum or maximum of its rows; 0 without rows."""
+    """Return the minimum or maximum of the rows of each index, or 0 if it has none."""
     rows = index[:, None].expand_as(values)
     out = values.new_full((size, values.size(1)), _STARTS[which])
     found = out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -26,7 +26,7 @@ class NodePairs:
     nodes: Tensor
     """[g]: number of nodes of each non-empty graph, ascending."""
     start: Tensor
-    """[g]: first row of each non-empty graph, in the order of `nodes`."""
+    """[g]: the row of each non-empty graph's first pair; graphs are sorted by size."""
     first: Tensor
     """[n]: for each node i of the batch, the row of its first pair (i, j)."""
     position: Tensor

@@ -183,7 +183,7 @@ class Calling:
     edge_width: int | None = None
     """Width of `edge_attr` that the GNN declares, in its attribute `edge_dim`."""
     edge_kinds: Mapping[str, str] = field(default_factory=dict)
-    """Maps an edge argument to dtype and shape, as text, with which the GNN ran."""
+    """Maps edge arguments to a dtype and shape that the GNN has accepted, as text."""
     in_channels: int | None = None
     """Width of the node states, if a `Call` says it."""
 
@@ -365,7 +365,7 @@ class Binding:
     states: str
     """Name of the argument for node states."""
     graph: str
-    """Name of the argument for edges."""
+    """Name of the argument for the graph's edges, such as `edge_index`."""
     call: Call | None = None
 
     @classmethod
@@ -498,7 +498,7 @@ class EdgeReader:
         return edges, None
 
     def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
-        """Cache `edge_index` until `owner` is freed; return the last one if equal."""
+        """Return `edge_index`, or the cached tensor if equal; cache the result."""
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
         if last is not None and equal_edges(last, edge_index):

@@ -84,7 +84,7 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Map the edge arguments of a GNN to True, or False if `**kwargs` takes them."""
+    """Map the edge arguments of a GNN to True if named, or False if in `**kwargs`."""
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -191,7 +191,7 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _other_module(module: nn.Module) -> str | None:
-    """Return why a module cannot be uplifted if it is one of `OTHER_MODULES`."""
+    """Return why one of `OTHER_MODULES` cannot be uplifted; None for other modules."""
     name, home = type(module).__name__, type(module).__module__
     of_pyg = home.startswith("torch_geometric.")
     if isinstance(module, MessagePassing) or not of_pyg:

@@ -35,7 +35,7 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return sets of example arguments: required ones, then all with known names."""
+    """Return examples of arguments: first only required ones, then all known ones."""
     if unknown_arguments(gnn):
         return []
     further = further_arguments(gnn)
@@ -258,7 +258,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Return the first successful trial and its result, or the first trial and None."""
+    """Return the first trial that succeeds (else the first one) and its result."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

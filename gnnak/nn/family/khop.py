@@ -82,7 +82,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
     column = torch.arange(subgraphs.num_edge_copies, device=order.device)
 
     def padding(number: int) -> Tensor:
-        """Return, for each edge copy, a padding row of ring `number`, [f]."""
+        """Return, for each edge copy, a padding row's index in ring `number`, [f]."""
         return count[number] + column % (nodes[number].numel() - count[number])
 
     edges = {}
@@ -161,7 +161,7 @@ class KHopLayer(nn.Module):
             return x.index_select(0, rings.node[hop])
 
         def summed(values: Tensor, source: int, target: int) -> Tensor:
-            """Sum values of neighbours in ring `source`, per row of ring `target`."""
+            """For each row of ring `target`, sum its neighbours in ring `source`."""
             ends = rings.edges[source, target]
             total = values.new_zeros(rings.node[target].numel(), values.size(1))
             return total.index_add(0, ends[1], values.index_select(0, ends[0]))

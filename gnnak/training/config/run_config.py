@@ -77,7 +77,7 @@ class TrainConfig:
 
     epochs: int = 310
     batch_size: int | None = 128
-    """Graphs, or nodes of one graph, per step of all processes together; None: all."""
+    """Graphs (or nodes of one graph) per step, over all processes. If None, all."""
     num_neighbors: tuple[int, ...] = ()
     """For one graph: numbers of neighbours to sample at hop 1, 2, ... of each node. If
     empty, the nodes of a batch share one neighbourhood, which has all neighbours."""

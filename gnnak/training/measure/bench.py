@@ -113,7 +113,7 @@ WARM_UP, MOST = 2, 20
 
 
 class PhaseTimes(Callback):
-    """Callback that times the phases of uncaptured steps, run after the training."""
+    """Callback: after the training, run uncaptured steps, and time their phases."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -196,7 +196,7 @@ class KernelTimes(Callback):
         self._profile: Any = None
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Profile once before any capture: later profiles then see captured kernels."""
+        """Run the profiler once: it then also sees kernels that are captured later."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 
@@ -517,7 +517,7 @@ def measure(
     growing: Growing | None = None,
     compare: bool = False,
 ) -> Iterator[Record]:
-    """Yield the record of `gnnak bench`; several with `growing` or `compare`."""
+    """Yield the record of a benchmark, or several records if `growing` or `compare`."""
     if growing is not None:
         yield from grow(growing, config, load, machine, options)
     elif not compare:
@@ -538,7 +538,7 @@ def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
-    """Raise `OptionError` if `what` is "hops" or "coverage" and the model has none."""
+    """Raise `OptionError` if `what`, such as "hops", cannot vary in the model."""
     name = config.model.name
     form = parse_name(name)
     extractor = config.model.extractor_for(form.kind)

@@ -93,7 +93,7 @@ def become_main() -> None:
 
 @contextmanager
 def main_of_workers() -> Iterator[None]:
-    """Context manager: this is the main process of workers started in the block."""
+    """Context manager: make this the main process of workers started in the block."""
     before = os.environ.get(MAIN)
     become_main()
     try:

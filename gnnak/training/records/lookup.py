@@ -82,7 +82,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Hash a record's config with and without `LENGTH`; None if options are unknown."""
+    """Hash a config with and without its `LENGTH` options; None if it is unreadable."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:
@@ -141,7 +141,7 @@ class Summary:
     values: tuple[float, ...] = ()
     """The score, seconds or memory of each run, sorted by seed and fold."""
     shortened: bool = False
-    """Whether a run had fewer epochs than expected; only for the measure "score"."""
+    """Whether a run had fewer epochs than expected; False for seconds and memory."""
 
 
 def summarise(

@@ -65,7 +65,7 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Verify and remove the checksum; raise `ValueError` if it is wrong."""
+    """Remove the checksum of a parsed record; raise `ValueError` if it is wrong."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)

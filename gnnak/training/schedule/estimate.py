@@ -51,7 +51,7 @@ class DeviceCosts:
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of runs with this key on other data, scaled to `config.data`."""
+        """Return costs of runs with equal `key` on other data, scaled to this data."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -77,7 +77,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [epoch time on `config.data` / on data set `name`]; [] if unknown."""
+        """Return [epoch time on `config.data` / that on data `name`]; [] if unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -134,7 +134,7 @@ def any_run(config: RunConfig) -> Hashable:
 
 
 KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
-"""All keys, from the strictest notion of similarity to the loosest."""
+"""Functions that tell which runs are similar, from the strictest to the loosest."""
 
 
 class Estimate(NamedTuple):

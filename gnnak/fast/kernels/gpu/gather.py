@@ -89,7 +89,7 @@ def _lift(
     x, table, node, rows, out, m, first, begin, width,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Write `x` to columns below `first`; add `table` to columns from `begin` on."""
+    """Write `x[node]` to columns < `first`; add `table[rows]` to columns >= `begin`."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = row < m
@@ -200,7 +200,7 @@ def _gated_sums(
     GATED: tl.constexpr, GATED_2: tl.constexpr, ORDERED: tl.constexpr,
     ORDERED_2: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sum of one group; `program_id(2)` is the number of the pool."""
+    """Sum one group of the first pool, or of the second if `program_id(2)` is 1."""
     if tl.program_id(2) == 0:
         sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
     else:
@@ -271,7 +271,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return table gradients; `gated` has (gradient of sums, table, key) per pool."""
+    """Return gradients of tables; `gated` lists (gradient of the sums, table, key)."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
@@ -287,7 +287,7 @@ def _table_grads(
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return the gradient of each row: that of its group, times its gate if `GATED`."""
+    """Return, for each row, its group's gradient, times the row's gate if `GATED`."""
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]
     back = widened(tl.load(grad + place, mask=shown, other=0.0))
@@ -333,7 +333,7 @@ def _gated_tables(
     size,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a partial gradient of table `program_id(2)` from one block of rows."""
+    """Add up what one block of rows contributes to the gradient of a table of gates."""
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)
     slot = tl.arange(0, SIZE)
@@ -513,7 +513,7 @@ def _pool_to_rows(
     GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of the gradient of `z`; `sums` has the total of `_pool_sums`."""
+    """Compute a tile of the gradient of `z`; `sums` has gradients of norm and gate."""
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

@@ -43,7 +43,7 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return `c` as kernel arguments c, table, node, rows, LIFTED, and a new output."""
+    """Return kernel arguments c, table, node, rows, LIFTED, and a new output tensor."""
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))
@@ -52,7 +52,7 @@ def read_states(
 
 @triton.jit
 def find_state(node, rows, j, live, LIFTED: tl.constexpr):
-    """Return the arguments `at` and `hop` of `load_state` for node copy `j`."""
+    """Return the row of `c` and the row of `table` that give node copy `j`'s state."""
     at, hop = j.to(tl.int64), j.to(tl.int64)
     if LIFTED:
         at = tl.load(node + j, mask=live, other=0).to(tl.int64)
@@ -79,7 +79,7 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 
 @triton.jit
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
-    """Load columns of the state of edge `of`; return `same` if all edges share it."""
+    """Load columns of the state of edge `of`; if all edges share one, return `same`."""
     if SAME:
         return same
     return widened(tl.load(e + of.to(tl.int64) * width + column, inside, 0.0))
@@ -123,7 +123,7 @@ def to_copies(
     grad_eps, grad_e, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`; sum up gradients of `eps` and `e`."""
+    """Compute `each` rows of `grad_c`, and partial sums of `grad_eps` and `grad_e`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -353,7 +353,7 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments]:
-    """Compute the result of `plain.pair_sum`, [f, c], and its column statistics."""
+    """Add states of target, source and edge for each edge copy; return moments, too."""
     rows, width = edges.edge.numel(), at_target.size(1)
     out, (count, steps) = at_target.new_empty(rows, width), parts(rows, SUMMED, PARTS)
     partial = out.new_empty(2, count, width, dtype=sum_dtype(out))

@@ -135,7 +135,7 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
 
 
 def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-    """Group the graphs whose matrices have equally many tiles, of the same size.
+    """Group the graphs by the number and the size of the tiles of their matrices.
 
     Yields for each group: the first row and the number of nodes of each graph, the
     number of tiles along one side of a matrix, and the number of rows of a tile.

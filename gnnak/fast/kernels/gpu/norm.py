@@ -26,7 +26,7 @@ from gnnak.fast.kernels.gpu.tiles import (
 from gnnak.fast.kernels.records import BIAS_COLUMN, Moments, NormConstants
 
 PARTS, NARROW, WARPS = 64, 4, 8
-"""Blocks of rows merged at a time, columns and warps per program, in `_combine`."""
+"""For `_combine`: blocks merged at a time, columns per program, warps per program."""
 
 
 def norm_constants(

@@ -36,7 +36,7 @@ LEAST = 16
 PARTS = 2048
 """Approximate upper limit of the number of programs among which rows are divided."""
 SHARED_MEMORY = 2**17
-"""Bytes of shared memory per program that have room for 4 pipeline stages."""
+"""Shared memory, in bytes, that a GPU needs for 4 pipeline stages instead of 2."""
 
 
 class Tile(NamedTuple):
@@ -57,9 +57,9 @@ class Columns(NamedTuple):
     programs: int
     """How many programs share the columns of the result."""
     wide: int
-    """Columns of the first tile of every program, for example 128."""
+    """Number of columns of the first tile of every program, for example 128."""
     narrow: int
-    """Columns of the second tile, which the last program computes if `has_narrow`."""
+    """Number of columns of the last program's second tile, used if `has_narrow`."""
     has_narrow: bool
     """Whether some columns at the end are left for a second, narrower tile."""
 
@@ -172,7 +172,7 @@ FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
 """Tile sizes for products with few and with many rows. With many rows, there are enough
 programs to hide memory latency, so small tiles suffice."""
 MANY_ROWS = 2**16
-"""`MANY` is for products with at least this many rows."""
+"""Products with at least this many rows use the tile `MANY`, others the tile `FEW`."""
 
 
 def norm_linear(
@@ -182,7 +182,7 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute `plain.norm_linear`, and column statistics unless `is_separate(h)`."""
+    """Compute `plain.norm_linear`; if fused, also return `Moments` of the output."""
     if is_separate(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
@@ -263,7 +263,7 @@ def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexp
 
 
 TILE = Tile(128, 64, 32, 3)
-"""Tile sizes of `grad @ matrix`. Few columns leave registers for sums over rows."""
+"""Tile sizes of `grad @ matrix`; narrow, as the kernel also keeps sums in registers."""
 
 
 def norm_linear_backward(
@@ -294,7 +294,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the Linear's input, [m, c], and of the norm, [2, c]."""
+    """Return gradients: of the Linear's input, [m, c]; of norm bias, weight, [2, c]."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)

@@ -82,7 +82,7 @@ INDICES = {
     "target", "edge", "end", "index", "centroid", "subgraph", "real", "weight",
     "tracked", "start", "nodes", "position", "rank",
 }  # fmt: skip
-"""Pointer arguments whose alignment varies: slices of larger index tensors."""
+"""Kernel arguments that point to slices of index tensors: their alignment varies."""
 INT32 = 2**31
 """Triton passes integers below this size as 32-bit integers."""
 

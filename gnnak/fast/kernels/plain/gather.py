@@ -56,7 +56,7 @@ def table_sum(
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """List all rows, group by group: return the group and the number of each row."""
+    """List all rows, group by group; return the group and the index of each row."""
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
     row = torch.arange(key.numel(), device=counts.device)
@@ -69,7 +69,7 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum `table[rows] * values` over each group of one or two pools, [groups, c]."""
+    """For each pool, sum `table[rows] * values` over each group, [groups, c]."""
     gated = [
         values if table is None else table.index_select(0, rows) * values
         for table in tables
@@ -85,7 +85,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values` (plus `centroids`, if given) and of `tables`."""
+    """Return gradients of `values` and `tables`; add any `centroids` to the first."""
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []
     for grad, table, pool in zip(grads, tables, pools, strict=True):

@@ -26,7 +26,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of `c` (plus `more`), of `e`, and of `eps` if `with_eps`."""
+    """Return gradients of `c`, `e` and `eps` (or None); add `more` to the first."""
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
     grad_c, grad_e, grad_eps = vjp(grad)
@@ -70,7 +70,7 @@ def pair_sum(
     edges: Edges,
     real: Tensor | None = None,
 ) -> tuple[Tensor, Moments | None]:
-    """Sum at_target[i], at_source[j], at_edge[r] per copy j -> i of edge r, [f, c]."""
+    """Add at_target[i], at_source[j], at_edge[r] for copy j -> i of edge r, [f, c]."""
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
     if at_edge is not None:

@@ -13,7 +13,7 @@ from gnnak.nn.base.ppgn import NodePairs
 SMALL = 16
 """Matrices with at most this many rows are multiplied as sums of outer products."""
 CHUNK = 1 << 20
-"""Approximate number of product entries per chunk, which fits into a CPU's cache."""
+"""Products are computed in chunks of about this many entries, to fit a CPU's cache."""
 
 
 def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
@@ -24,7 +24,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients before the ReLUs whose outputs are `left` and `right`."""
+    """Return the gradients of the inputs of the ReLUs that gave `left` and `right`."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -91,7 +91,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients before the ReLUs whose outputs are `left` and `right`."""
+    """Return the gradients of the inputs of the ReLUs that gave `left` and `right`."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))

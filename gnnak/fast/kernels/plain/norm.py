@@ -50,7 +50,8 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c]; with `relu=False`, no ReLU.
 
-    In training, the ReLU's padding rows are zero; else they might grow layer by layer.
+    In training, only `residual` is returned in padding rows, or zero without
+    `residual`. Otherwise, padding rows might grow from layer to layer.
     """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
@@ -139,7 +140,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return gradients of norm weight, norm bias, gate; write that of `z` to `into`."""
+    """Write z's gradient to `into`; return those of norm weight, norm bias and gate."""
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
@@ -158,7 +159,7 @@ def norm_linear(
     real: Tensor | None,
     norm_act: Callable[..., Tensor] = norm_act,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset`, where s is ReLU(norm(h)), or h if `k` is None."""
+    """Return `ReLU(norm(h)) @ matrix.T + offset`; without `k`, no norm and no ReLU."""
     rows = h if k is None else norm_act(h, k, True, None)
     offset = None if offset is None else offset.to(h.dtype)
     return linear(rows, matrix.to(h.dtype), offset), None
