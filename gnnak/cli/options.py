@@ -289,9 +289,9 @@ class ScheduleOptions:
     def schedule(self, places: "Places", machine: "Machine") -> "Schedule":
         from gnnak.training.schedule.schedule import Schedule
 
-        if self.ray is not None and "GNNAK_DATA" in os.environ:
-            # Machines of a cluster may not have this variable.
-            places = replace(places, data=places.data or Path(os.environ["GNNAK_DATA"]))
+        data = places.data or os.environ.get("GNNAK_DATA")
+        if self.ray is not None and data:  # other machines may not have this variable
+            places = replace(places, data=Path(data))
         return Schedule(places, machine, self.jobs, self.minutes, self.long, self.ray)
 
 
