@@ -117,7 +117,7 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
 
 
 ATTEMPTS = 20
-"""Largest number of permutations to try, per relabelling, to find distinct ones."""
+"""At most this many random permutations are tried, on average, per relabelled graph."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
@@ -158,7 +158,7 @@ class PairedTest(NamedTuple):
     released: float
     """The test statistic as in BREC's released code, which omits the factor q."""
     corrected: float
-    """The value multiplied by q; 0 if the two graphs' mean embeddings are equal."""
+    """The test statistic with the factor q; 0 if the mean embeddings are equal."""
     singular: bool
     """Whether the covariance is singular; BREC's code then misses some differences."""
 

@@ -245,7 +245,8 @@ class GraphStore:
         check_rows("x", self.x, nodes, "node", device=self.device)
         check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
         if self.node_targets and self.y is None:
-            raise GraphError("node_targets is set but y is None; give y or unset it.")
+            told = "there is no y, but node_targets=True"
+            raise GraphError(f"{told}; give one row for every node.")
         shape = getattr(self.y, "shape", ())
         if not self.node_targets and shape[:1] == (nodes,) != (len(self),):
             raise GraphError(

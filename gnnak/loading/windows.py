@@ -341,7 +341,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return dicts of int64 tensors: of the graphs and, if any, of the subgraphs."""
+    """Return the integer tensors of the graphs and, if any, those of the subgraphs."""
     batch, whole = window.batch, window.subgraphs
     fields = {
         ("graphs", "edge_index"): Field(batch.edge_index, "edges", "nodes", "edges"),

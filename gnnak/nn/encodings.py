@@ -1,6 +1,7 @@
-"""The parts of a GNN-AK layer: distance embeddings, gates, FUSE and SubgraphDrop."""
+"""The parts of a GNN-AK layer: distance embeddings, gates, and how encodings fuse."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,15 @@ class HopTable(nn.Module):
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *more: Any) -> None:
+        """Load the weights; add an error message if they are for other distances."""
+        super()._load_from_state_dict(state_dict, prefix, *more)
+        weight = state_dict.get(f"{prefix}weight")
+        if weight is not None and len(weight) != self.max_hops + 2:
+            told = f"{prefix.rstrip('.')} has weights for distances up to"
+            told += f" {len(weight) - 2}, but this layer is for distances up to"
+            more[-1].append(f"{told} {self.max_hops}; build it with the same num_hops.")
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
         """Return the row number in `weight` for the distance of each node copy, [m]."""

@@ -15,7 +15,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
 
 CHUNK = 1 << 18
-"""Largest number of nodes that are proposed at a time, to bound the memory."""
+"""Largest number of neighbours that are handled at a time, to bound the memory."""
 BITS = 32
 """Number of bits that `_sample` uses for the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)

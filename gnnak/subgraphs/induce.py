@@ -54,10 +54,8 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Return `edge_index`, [2, f], and `edge`, [f], of the edges inside the subgraphs.
 
-    Node copies, [m], must be sorted by (subgraph, node). If their nodes have few
-    incoming edges, each edge is tested. If subgraphs are a small part of a large graph,
-    each node copy is tested with its node's incoming edges or with all nodes of its
-    subgraph. Otherwise, each pair of adjacent nodes is tested once.
+    Node copies, [m], must be sorted by (subgraph, node). There are three
+    algorithms; the degrees and the sizes of the subgraphs decide which one runs.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -135,11 +133,11 @@ class Pairs(NamedTuple):
     other: Tensor
     """[pairs]: for each pair in the row of a node, the other node of the pair."""
     inward: Tensor
-    """[pairs]: the edge from `other` to the row's node, as its position among all edges
-    to the row's node; -1 if there is no such edge."""
+    """[pairs]: position of the edge other -> v among all edges to v, the node of the
+    pair's row; -1 if there is no such edge."""
     outward: Tensor
-    """[pairs]: the edge from the row's node to `other`, as its position among all edges
-    to `other`; -1 if there is no such edge."""
+    """[pairs]: position of the edge v -> other among all edges to `other`; -1 if there
+    is no such edge."""
     bits: int
     """Number of bits of the largest number in `inward` and `outward`."""
     one_way: bool

@@ -62,8 +62,8 @@ class GraphTask(LightningModule):
 
     A resumed run continues as if it had never stopped. In every epoch, the random
     generators start from seed, epoch and rank. The learning rate depends on the epoch
-    and on earlier validation scores, in `curve`. A checkpoint within an epoch also has
-    the losses of the finished steps and the states of all random number generators.
+    and on earlier validation scores. A checkpoint within an epoch also has the losses
+    of the finished steps and the states of all random number generators.
     """
 
     def __init__(

@@ -229,11 +229,12 @@ class TrainedModel(nn.Module):
             graphs = graphs.x
         device, info = self.device, self.info
         x = fit_features("x", graphs.to(device), info.node_features)
-        edges = None if edge_attr is None else edge_attr.to(device)
+        no_edges = edge_index is not None and not edge_index.numel()
+        edges = fit_features("edge_attr", edge_attr, info.edge_features, no_edges)
         outputs = self.network(
             x,
             None if edge_index is None else edge_index.to(device),
-            fit_features("edge_attr", edges, info.edge_features),
+            None if edges is None else edges.to(device),
             None if batch is None else batch.to(device),
             num_graphs=num_graphs,
         )

@@ -66,7 +66,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Map graphs to the first one found isomorphic without backtracking, [g]."""
+    """Map each graph to the first graph that colours alone prove isomorphic, [g]."""
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
     return _join(colored, own, kind, kind, own)

@@ -143,6 +143,7 @@ def test_graph_file_parts_and_folds(path):
         ({"y": np.zeros(4)}, "y has 4 rows; give 3, one for every graph, or se"),
         ({"y": np.zeros(3), "node_targets": np.array(True)}, "y has 3 rows; give 4"),
         ({"y": np.array([None] * 3)}, "y cannot be read: it has Python objects"),
+        ({"y": np.array(["a"] * 300, object)}, "y cannot be read: it has Python obj"),
         ({"split": np.array([0, 1, 3])}, "split holds 3; only 0 to 2"),
         ({"split": np.array([0, 1])}, "split has shape [2]; give [3]"),
         ({"folds": np.array([0, 1, 1])}, "folds has shape [3]; give [k, 3]"),

@@ -194,7 +194,7 @@ def test_concatenate_nothing():
         ),
         ({"y": torch.tensor(1.0)}, "y has shape []; give [g, ...]"),
         ({"node_targets": True}, "y has 5 rows; give 6, one for every node."),
-        ({"y": None, "node_targets": True}, "node_targets is set but y is None"),
+        ({"y": None, "node_targets": True}, "there is no y, but node_targets=True"),
         ({"x": torch.zeros(6, 1, device="meta")}, "x is on meta, the other fields on"),
     ],
 )

@@ -230,6 +230,13 @@ def test_weights_of_the_plain_model_are_answered_with_what_to_do():
     assert uplift(model).load_state_dict(partly, strict=False).missing_keys
 
 
+def test_weights_for_another_radius_are_answered_with_what_to_do():
+    told = "weights for distances up to 2, but this layer is for distances up to 3"
+    weights = uplift(pyg.GIN(4, 4, 2), num_hops=2).state_dict()
+    with pytest.raises(RuntimeError, match=told):
+        uplift(pyg.GIN(4, 4, 2), num_hops=3).load_state_dict(weights)
+
+
 def test_uplifted_model_pickles_whole(tmp_path):
     net, x = uplift(pyg.GIN(4, 4, 2)).eval(), torch.rand(3, 4)
     out = net(x, PATH)

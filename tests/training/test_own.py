@@ -364,3 +364,8 @@ def test_a_trained_model_names_the_attributes_that_new_graphs_lack():
     for find in (model, model.predict):
         with pytest.raises(GraphError, match=told.format("edge", "'edge_attr'")):
             find(no_edge_attr)
+    single = nx.Graph()
+    single.add_node(0, charge=0.5)
+    both = model.predict([graphs[0], single]).values
+    assert np.array_equal(model.predict([single]).values, both[1:])
+    assert len(model.predict([]).values) == 0

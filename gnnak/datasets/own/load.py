@@ -194,7 +194,8 @@ def load_own(
 ) -> OwnDataset:
     """Load the user's own files or, if `own.path` is None, `data` with targets `y`.
 
-    `split` has the part of each graph, [g]; if it is None, `own.split` decides.
+    `split`, [g], says for each graph whether it is for training, validation or test;
+    if it is None, `own.split` says so.
     """
     rows, targets, left_out, given = _read(own, data, y, split, seed)
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
@@ -412,8 +413,9 @@ def _rows(
         raise OptionError(f"{told} bonds; leave out {flags}.")
     use, about = rows.features, (rows.source, trained)
     nodes, edges = use.nodes + use.unused_nodes, use.edges + use.unused_edges
-    check_attributes("node", own.node_attr, nodes, edges, *about)
-    check_attributes("edge", own.edge_attr, edges, nodes, *about)
+    empty = not int(rows.store.node_ptr[-1]), not int(rows.store.edge_ptr[-1])
+    check_attributes("node", own.node_attr, nodes, edges, *about, empty[0])
+    check_attributes("edge", own.edge_attr, edges, nodes, *about, empty[1])
     if not rows.decimal_commas:
         return rows
     columns = with_points(rows.columns, rows.source, own.targets, own.task)
@@ -447,15 +449,20 @@ def describe_features(
 
 
 def fit_features(
-    key: str, values: Tensor | None, wanted: Features | None
+    key: str, values: Tensor | None, wanted: Features | None, is_empty: bool = False
 ) -> Tensor | None:
-    """Convert features of new graphs; unknown categories become the last, "other"."""
-    if wanted is None or values is None:
-        if wanted is not None:
-            raise lacks_attribute("node" if key == "x" else "edge", key)
+    """Convert features of new graphs; unknown categories become the last, "other".
+
+    If `is_empty`, the graphs have no nodes or edges, and `values` may be None.
+    """
+    if wanted is None:
         return None
-    values = values[:, None] if values.dim() == 1 else values
     columns = len(wanted.sizes) if isinstance(wanted, Categorical) else wanted.channels
+    if values is None:
+        if not is_empty:
+            raise lacks_attribute("node" if key == "x" else "edge", key)
+        values = torch.zeros(0, columns, dtype=torch.long)
+    values = values[:, None] if values.dim() == 1 else values
     if values.dim() != 2 or values.size(1) != columns:
         told = f"{key} has shape {list(values.shape)}, but the network was trained with"
         raise GraphError(

@@ -155,8 +155,8 @@ def graphs_in_list(
         data = [graph for graph in good.values() if isinstance(graph, Data)]
         if node_attr or edge_attr:
             of_nodes, of_edges = _fields(data)
-            check("node", node_attr, of_nodes, of_edges)
-            check("edge", edge_attr, of_edges, of_nodes)
+            check("node", node_attr, of_nodes, of_edges, is_empty=not data)
+            check("edge", edge_attr, of_edges, of_nodes, is_empty=not data)
         level = target_level(list(good.values()))
         if unread := UNREAD.get(level, ""):
             good = {row: without_targets(graph) for row, graph in good.items()}
@@ -203,9 +203,11 @@ UNREAD = {
 
 def target_level(graphs: Sequence[Any]) -> str:
     """Return what a row of `y` describes: "graph", "node", "edge" or "node or edge"."""
-    levels = {"graph", "node", "edge", "undirected edge"}
+    counts, known = Counter[str](), 0
     for graph in graphs:
         y, edge_index = (getattr(graph, name, None) for name in ("y", "edge_index"))
+        if y is None:
+            continue
         if not isinstance(y, Tensor) or not y.dim():
             return "graph"
         rows, edges = y.size(0), 0
@@ -219,7 +221,12 @@ def target_level(graphs: Sequence[Any]) -> str:
         }
         if fits["node"] and len(graphs) == 1 and node_masks(graph):
             return "node"
-        levels = {level for level in levels if fits[level]}
+        counts.update(level for level in fits if fits[level])
+        known += 1
+    levels = {level for level, count in counts.items() if count == known}
+    # If a few graphs fit no level of the others, these are bad rows.
+    if not levels and 2 * max(counts["graph"], known - counts["node"]) < known:
+        return "node"
     if "graph" in levels or not levels:
         return "graph"
     if "node" not in levels:
@@ -247,7 +254,10 @@ def check_attributes(
     others: Collection[str],
     source: str,
     trained: bool = False,
+    is_empty: bool = False,
 ) -> None:
+    if trained and is_empty:  # Without nodes or edges, nothing is missing.
+        return
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
         if trained and name not in known:
@@ -289,8 +299,8 @@ def _networkx_features(
     of_nodes, of_edges = (
         Counter(str(name) for row in rows for name in row) for rows in (nodes, edges)
     )
-    check("node", node_attr, of_nodes, of_edges)
-    check("edge", edge_attr, of_edges, of_nodes)
+    check("node", node_attr, of_nodes, of_edges, is_empty=not nodes)
+    check("edge", edge_attr, of_edges, of_nodes, is_empty=not edges)
     used, unused, all_texts = [], [], list[str]()
     for wanted, default, rows, counts in (
         (node_attr, "x", nodes, of_nodes),

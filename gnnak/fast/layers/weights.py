@@ -94,8 +94,8 @@ class WeightProducts(NamedTuple):
 def weight_products(layer: GNNAK) -> WeightProducts:
     """Return the `WeightProducts` of one layer.
 
-    In a `call_of` block, they are computed for all layers of equal shapes at once,
-    unless activation checkpointing is used.
+    In a call of a whole model, the products of all its layers with equal shapes are
+    computed at once, unless activation checkpointing is used.
     """
     call = _current.get()
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)

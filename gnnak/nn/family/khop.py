@@ -25,7 +25,7 @@ class Rings(NamedTuple):
     """Maps (source ring, target ring) to the edges between the rows of these rings, [2,
     edges]. The target ring is the source ring or the next inner ring. In padded rings,
     there is a column for every edge copy of the batch. If an edge copy is not between
-    these two rings, its column joins padding rows."""
+    these two rings, both entries of its column are padding rows."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, a scalar; None if there is no padding."""
 

@@ -295,6 +295,20 @@ def test_targets_of_nodes_are_told_by_a_graph_with_other_edges(directions):
     assert load_own(OwnData(), rings).dataset.info.node_task
 
 
+def test_a_graph_without_fitting_node_targets_is_a_bad_row():
+    def graph(y):
+        return Data(torch.ones(4, 1), torch.tensor([[0, 1], [1, 0]]), y=y)
+
+    graphs = [graph(torch.rand(4)) for _ in range(5)]
+    graphs += [graph(torch.rand(3)), graph(None)]
+    found = load_own(OwnData(skip_bad=True), graphs).dataset
+    assert found.store.node_targets
+    assert len(found.store) == 5
+    told = "row 6: y has 3 rows; give 4, one for every node(.|\n)*row 7: there is no y"
+    with pytest.raises(GnnakError, match=told):
+        load_own(OwnData(), graphs)
+
+
 def test_graphs_without_edge_index_but_with_a_sparse_matrix_are_refused():
     graph = Data(num_nodes=2, adj_t=torch.eye(2).to_sparse(), y=1.0)
     with pytest.raises(GraphError, match="adj_t and no edge_index; leave out the tran"):
