@@ -10,6 +10,7 @@ EXTRAS = {
     "rdkit": "chem",
     "huggingface_hub": "hub",
     "pyarrow": "parquet",
+    "ray": "ray",
     "scikit-learn": "sklearn",
     "tensorboard": "tensorboard",
 }

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from shlex import quote
@@ -97,6 +97,12 @@ SKIP_BAD = typer.Option(
 )
 TRAINED_SMILES = option(
     help="Column with SMILES strings.", show_default="as in training"
+)
+RAY = option(
+    metavar="ADDRESS",
+    help="Use a Ray cluster (extra `ray`): its address, such as 10.0.0.1:6379; auto, "
+    "that of $RAY_ADDRESS or of this machine; or local, to start one here.",
+    show_default="this machine, without Ray",
 )
 TESTS = option(
     "--test",
@@ -278,11 +284,15 @@ class ScheduleOptions:
     dry_run: bool = flag(
         "--dry-run", help="List the runs with their expected time and exit."
     )
+    ray: str | None = RAY
 
     def schedule(self, places: "Places", machine: "Machine") -> "Schedule":
         from gnnak.training.schedule.schedule import Schedule
 
-        return Schedule(places, machine, self.jobs, self.minutes, self.long)
+        data = places.data or os.environ.get("GNNAK_DATA")
+        if self.ray is not None and data:  # other machines may not have this variable
+            places = replace(places, data=Path(data))
+        return Schedule(places, machine, self.jobs, self.minutes, self.long, self.ray)
 
 
 @dataclass

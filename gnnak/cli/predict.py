@@ -18,6 +18,7 @@ from gnnak.cli.options import (
     GRAPH_FILES,
     JSON,
     MODULES,
+    RAY,
     TRAINED_SMILES,
     MachineOptions,
     expanded,
@@ -76,6 +77,7 @@ def predict(
     ),
     data_dir: Path | None = DATA_DIR,
     modules: list[str] | None = MODULES,
+    ray: str | None = RAY,
     as_json: bool = JSON,
 ) -> None:
     """Predict for every row of a file, in the order of the rows.
@@ -114,6 +116,7 @@ def predict(
         from gnnak.graphs.readers.files import write_bytes
         from gnnak.training.prediction_files import fingerprints, npz_file, open_writer
         from gnnak.training.predictions import predict_parts
+        from gnnak.training.schedule.cluster import connected
         from gnnak.training.trained import load
 
     import_own(modules)
@@ -124,8 +127,10 @@ def predict(
                 f"{path} is a file with data, not a model; give the models first and "
                 "one file with data last, as in: gnnak predict best.ckpt new.csv."
             )
-    models = [load(path).to(machine.device) for path in checkpoints]
+    models = [load(path) for path in checkpoints]
     for model in models:
+        if ray is None:
+            model.to(machine.device)
         model.network.save_memory(recompute=False, max_copies=machine.max_copies)
     graphs: Any = data
     if is_dataset:
@@ -142,7 +147,8 @@ def predict(
         given = {"--smiles": smiles, "--batch-size": batch_size}
         depends_on = fingerprints(models, files, **given)
     with (
-        stoppable("go on with --resume") if depends_on else nullcontext(),
+        nullcontext() if ray is None else connected(ray, machine) as cluster,
+        stoppable("go on with --resume" if depends_on else ""),
         use_backend(machine.backend),
         open_writer(output, models[0].info, depends_on, resume) as writer,
         progress_bar(TextColumn("{task.fields[n]} rows"), TimeRemainingColumn()) as bar,
@@ -150,7 +156,8 @@ def predict(
         done = writer.done
         shown = bar.add_task(data.name, total=1.0, n=done.rows)
         options = batch_size, wanted, smiles, chosen, done.rows
-        for part in predict_parts(models, graphs, *options):
+        map_parts = map if cluster is None else cluster.map
+        for part in predict_parts(models, graphs, *options, map_parts):
             writer.write(part)
             if part.predictions.embeddings is not None:
                 states.append(part.predictions.embeddings)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -138,28 +139,43 @@ def predict_parts(
     smiles: str | None = None,
     nodes: object = None,
     skip: int = 0,
+    map_parts: Callable[..., Iterable[Part]] = map,
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; files of molecules are read in parts.
 
     The predictions of several networks are averaged. `smiles` is the column with SMILES
     strings; if None, as in training. `nodes` is a mask or a list of nodes of one graph;
     if None, all nodes. Parts that end within the first `skip` rows are left out.
+    `map_parts` does the work of `map`, perhaps on other machines.
     """
     _check_alike(models)
     if batch_size is not None:
         check_count("batch_size", batch_size, least=1)
-    for rows in _parts(models[0], graphs, smiles, skip):
-        chosen = None if nodes is None else _chosen_nodes(models[0], rows, nodes)
-        outputs = [
-            _outputs(model, rows.store, batch_size or BATCH_SIZE, embeddings, chosen)
-            for model in models
-        ]
-        yield Part(rows, _as_predictions(models[0], rows, outputs, chosen))
+    options = batch_size or BATCH_SIZE, embeddings, nodes
+    parts = _parts(models[0], graphs, smiles, skip)
+    yield from map_parts(partial(predict_part, models, *options), parts)
+
+
+def predict_part(
+    models: Sequence[Predictor],
+    batch_size: int,
+    embeddings: bool,
+    nodes: object,
+    read: Callable[[], GraphRows],
+) -> Part:
+    """Predict for the rows that `read` returns."""
+    rows = read()
+    chosen = None if nodes is None else _chosen_nodes(models[0], rows, nodes)
+    outputs = [
+        _outputs(model, rows.store, batch_size, embeddings, chosen) for model in models
+    ]
+    return Part(rows, _as_predictions(models[0], rows, outputs, chosen))
 
 
 def _parts(
     model: Predictor, graphs: Any, smiles: str | None, skip: int
-) -> Iterator[GraphRows]:
+) -> Iterator[Callable[[], GraphRows]]:
+    """Yield functions that return consecutive rows."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and molecule_files(graphs):
         featurizer = need_featurizer(model.info)
@@ -171,7 +187,8 @@ def _parts(
         check_any(rows)
     if rows.molecules is not None:
         need_featurizer(model.info)
-    yield replace(rows, store=replace(rows.store, y=None, node_targets=False))
+    rows = replace(rows, store=replace(rows.store, y=None, node_targets=False))
+    yield lambda: rows
 
 
 def _chosen_nodes(model: Predictor, rows: GraphRows, nodes: object) -> Tensor:

@@ -43,7 +43,7 @@ def fake_training(patch, result: Callable[[RunConfig], dict | None]) -> list[Run
     """
     configs: list[RunConfig] = []
 
-    def run_tasks(schedule, tasks, console):
+    def run_tasks(schedule, tasks, console, _):
         ended = Result()
         for job in (task.job for task in tasks):
             entries, config = result(job.config), job.config

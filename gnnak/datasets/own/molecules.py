@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,8 +140,11 @@ def molecule_chunks(
     size: int = CHUNK,
     featurizer: str = "ogb",
     skip: int = 0,
-) -> Iterator[GraphRows]:
-    """Yield molecules in chunks of `size` rows; files share one numbering of rows."""
+) -> Iterator[Callable[[], GraphRows]]:
+    """Read `size` rows at a time; yield functions that convert them to molecules.
+
+    The files share one numbering of rows.
+    """
     files = molecule_files(path) or [Path(path)]
     names, schema = _check_headers(files, smiles)
     sizes = [file.stat().st_size for file in files]
@@ -151,13 +155,13 @@ def molecule_chunks(
                 first += len(rows)
                 if first <= skip:
                     continue
-                part = _as_molecules(file, table.names, rows, smiles, featurizer)
-                before = first - len(rows)
                 read = sum(sizes[:index]) + table.share(rows[-1].number) * sizes[index]
-                yield replace(
-                    part,
-                    bad=tuple(BadRow(before + n, reason) for n, reason in part.bad),
-                    columns={name: part.columns[name] for name in names},
+                places = [(name, table.names.index(name)) for name in names]
+                yield partial(
+                    _as_molecules,
+                    *(file, table.names, rows, smiles, featurizer),
+                    before=first - len(rows),
+                    columns={n: [row.cells[i] for row in rows] for n, i in places},
                     source=str(path),
                     schema=schema,
                     share=read / sum(sizes),
@@ -214,8 +218,13 @@ def _as_molecules(
     rows: Sequence[TableRow],
     smiles: str | None,
     featurizer: str,
+    before: int,
+    **fields: Any,
 ) -> GraphRows:
-    """Convert rows of a file to graphs; `GraphRows.bad` numbers these rows from 1."""
+    """Convert rows of a file to `GraphRows` with these fields.
+
+    `before` rows of this and other files come before them.
+    """
     column = find_smiles(file, smiles, names) if names else None
     place = names.index(column) if column else 0
     texts = ["" if row.cells[place] is None else row.cells[place] for row in rows]
@@ -227,8 +236,8 @@ def _as_molecules(
     good = [i for i, p in enumerate(part.position.tolist()) if p + 1 not in reasons]
     return replace(
         part.subset(torch.tensor(good, dtype=torch.long)),
-        bad=tuple(BadRow(number, reasons[number]) for number in sorted(reasons)),
-        columns={name: [row.cells[i] for row in rows] for i, name in enumerate(names)},
+        bad=tuple(BadRow(before + row, reasons[row]) for row in sorted(reasons)),
+        **fields,
     )
 
 
@@ -240,7 +249,8 @@ def molecule_table(
 ) -> GraphRows:
     """Read all molecules of a file or folder, or the first `limit` rows."""
     parts, first, size = [], 0, min(CHUNK, limit or CHUNK)
-    for part in molecule_chunks(path, smiles, size, featurizer):
+    for convert in molecule_chunks(path, smiles, size, featurizer):
+        part = convert()
         bad = [BadRow(row.number - first, row.reason) for row in part.bad]
         parts.append(replace(part, bad=tuple(bad)))
         first += part.num_rows

@@ -230,15 +230,12 @@ def work(
         gpu = torch.cuda.is_available()
         connection.send(torch.cuda.mem_get_info()[0] / 1e6 if gpu else None)
         while (job := connection.recv()) is not None:
-            connection.send(_outcome(train, job))
-            gc.collect()
-            if torch.cuda.is_initialized():
-                torch.cuda.empty_cache()
+            connection.send(do_job(train, job))
     except (EOFError, BrokenPipeError, Stopped):
         return
 
 
-def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
+def do_job(train: Callable[[Any], str], job: Work) -> Ended:
     """Do a job. Return errors as text, because a traceback would keep tensors alive."""
     try:
         return Ended(train(job))
@@ -249,6 +246,10 @@ def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
         text = lines[-1] if lines else type(error).__name__
         oom = isinstance(error, torch.OutOfMemoryError)
         return Ended(lines[0] if oom else text, failed=True, out_of_memory=oom)
+    finally:
+        gc.collect()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
 
 TRIES = 2
@@ -259,6 +260,8 @@ SHARE = 0.9
 """Largest fraction of a GPU's free memory that parallel runs are expected to use."""
 STOP_SECONDS = 10
 """Seconds to wait until a worker has ended its step and written a checkpoint."""
+RUN_ALONE = "the GPU had too little memory; queued again, to run alone"
+"""Why a run is started again after it ran out of memory."""
 POLL_SECONDS = 0.5
 """Largest number of seconds between two updates of the screen."""
 
@@ -286,6 +289,10 @@ class Result:
     """Runs that were not started, because they would not have ended in time."""
     elsewhere: list[Work] = field(default_factory=list)
     """Runs that were not started, because another process is doing them."""
+
+    def add(self, job: Work, outcome: Ended) -> None:
+        found = self.failed if outcome.failed else self.done
+        (self.elsewhere if outcome.elsewhere else found).append(job)
 
 
 @dataclass
@@ -392,11 +399,9 @@ class Pool:
         # Other runs may have used the memory: queue the run again, to run alone.
         if outcome.out_of_memory and self._count > 1 and not task.alone:
             self.queue.add(task.retry(alone=True))
-            why = "the GPU had too little memory; queued again, to run alone"
-            self.watcher.retried(task, why)
+            self.watcher.retried(task, RUN_ALONE)
             return
-        found = self.result.failed if outcome.failed else self.result.done
-        (self.result.elsewhere if outcome.elsewhere else found).append(task.job)
+        self.result.add(task.job, outcome)
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
 
     def _replace(self, worker: _Worker) -> _Worker:

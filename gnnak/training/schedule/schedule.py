@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from tempfile import NamedTemporaryFile
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
 from gnnak.errors import counted
+from gnnak.graphs.readers.files import make_folder
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import stoppable
 from gnnak.training.records.lookup import RunRecords, dataset_sizes, read_statistics
 from gnnak.training.records.results import check_appendable, environment
+from gnnak.training.schedule.cluster import Cluster, ClusterPool, connected
 from gnnak.training.schedule.estimate import Estimator, epochs_done
 from gnnak.training.schedule.pool import (
     Ended,
@@ -112,6 +115,8 @@ class Schedule:
     """Stop after this many minutes; if None, when all runs are done."""
     long: bool = False
     """Whether to also start runs that are not expected to end in time."""
+    ray: str | None = None
+    """Address of a Ray cluster that does the runs; None means this machine."""
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         records = RunRecords.read(*self.places.all_results).timed
@@ -131,23 +136,44 @@ class Schedule:
         tasks = self.tasks(jobs)
         if not tasks:
             return Result()
-        with stoppable("give the same command to go on"):
-            result = self.run_tasks(tasks, console)
+        connection = (
+            nullcontext() if self.ray is None else self.connected(self.ray, jobs)
+        )
+        # `stoppable` replaces the handlers of signals that Ray installs.
+        with connection as cluster, stoppable("give the same command to go on"):
+            result = self.run_tasks(tasks, console, cluster)
         told = what_is_left(result)
         if told:
             console.print(told, highlight=False, soft_wrap=True)
         return result
 
-    def run_tasks(self, tasks: Sequence[Task], console: Console) -> Result:
+    @contextmanager
+    def connected(self, address: str, jobs: Sequence[Job]) -> Iterator[Cluster]:
+        """Context manager: connect to Ray, if all nodes see the data and a new file."""
+        data = {self.places.data, *(job.config.data.own.path for job in jobs)}
+        with NamedTemporaryFile(dir=make_folder(self.places.runs)) as new:
+            files = [".", new.name, *(file for file in data if file is not None)]
+            with connected(address, self.machine, files) as cluster:
+                yield cluster
+
+    def run_tasks(
+        self, tasks: Sequence[Task], console: Console, cluster: Cluster | None = None
+    ) -> Result:
         check_appendable(self.places.records)
         workers = max(1, min(self.jobs, len(tasks)))
+        if cluster is not None:
+            workers = cluster.slots(self.jobs)
         seconds = math.inf if self.minutes is None else 60 * self.minutes
         train = Training(self.places, replace(self.machine, jobs=workers))
-        shared = self.machine.is_gpu and workers > 1
+        shared = cluster is None and self.machine.is_gpu and workers > 1
         service = multi_process_service() if shared else nullcontext(False)
         view = ScheduleView(console, len(tasks), workers, self.epochs_done)
         with service, view:
             queue = Queue(tasks, long=self.long, workers=workers)
+            if cluster is not None:
+                machine = replace(cluster.machine, jobs=self.jobs)
+                train = Training(self.places, machine)
+                return ClusterPool(cluster, queue, train, view, seconds).run()
             return Pool(queue, workers, train, self.places.runs, view, seconds).run()
 
     def show(self, jobs: Sequence[Job], console: Console) -> None:
