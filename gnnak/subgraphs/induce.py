@@ -26,8 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""`induced_edges` tests single edges if this takes at most this many tests per node
-copy, or at most this many per edge. Otherwise, it tests pairs of nodes."""
+"""`induced_edges` tests the edges one by one if at most this many tests are needed per
+node copy, or per edge of the graph. Otherwise, it tests pairs of nodes."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24

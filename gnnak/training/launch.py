@@ -168,9 +168,9 @@ def run_experiment(
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
-    unfinished runs continue, and recorded runs are skipped. With `resume` and
-    `compare`, a config without recorded or stopped runs raises `TrainingError` if a run
-    with other options was stopped. Every process returns all records.
+    unfinished runs continue, and recorded runs are skipped. If `compare` is also set,
+    `TrainingError` is raised for a config that is new while a run with other options is
+    unfinished. Every process returns all records.
     """
     places = places or Places()
     for config in configs:

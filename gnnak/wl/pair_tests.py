@@ -131,7 +131,7 @@ READOUTS: tuple[str, ...] = get_args(Readout)
 
 
 class PairTest(NamedTuple):
-    """What one round of a subgraph Weisfeiler-Leman test collects for each pair."""
+    """A subgraph WL test: what the new colour of a pair (root u, node v) depends on."""
 
     steps: tuple[Callable[[GraphUnion, Pairs], Steps], ...]
     """Each function finds the elements of one multiset for every pair (u, v)."""

@@ -33,9 +33,9 @@ class Reading:
     smiles: str | None = None
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     node_attr: tuple[str, ...] = ()
-    """Attributes of nodes to use as features; if empty, `x`."""
+    """Attributes of nodes to use as features; if empty, the attribute `x`."""
     edge_attr: tuple[str, ...] = ()
-    """Attributes of edges to use as features; if empty, `edge_attr`."""
+    """Attributes of edges to use as features; if none, that named `edge_attr`."""
     limit: int | None = None
     """Number of rows to read, from the first one on; if None, all rows."""
     featurizer: str = "ogb"

@@ -50,7 +50,7 @@ class OwnData:
     node_attr: tuple[str, ...] = ()
     """Names of the node attributes that are used as features; if empty, `x`."""
     edge_attr: tuple[str, ...] = ()
-    """Names of the edge attributes that are used as features; if empty, `edge_attr`."""
+    """Names of edge attributes used as features; if empty, one named `edge_attr`."""
     graphs: int | None = None
     """Number of graphs to use, from the first one on; if None, all graphs."""
 

@@ -279,8 +279,8 @@ def norm_add_linear(
 ) -> tuple[Rows, Tensor]:
     """Compute s = residual + ReLU(norm(h)), then a Linear, z = s matrix^T + offset.
 
-    Returns z, [m, c'], and the roots' rows of s, [s, c], with `BIAS_COLUMN` appended if
-    `bias_column`. Backward passes recompute s and z.
+    Returns z, [m, c'], and those rows of s that belong to roots. If `bias_column`, four
+    columns 1, 0, 0, 0 are appended to the latter. Backward passes recompute s and z.
     """
     recompute_residual = recompute_function(residual.recompute)
 

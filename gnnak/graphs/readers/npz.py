@@ -119,8 +119,8 @@ SPARSE_X = ("x_indptr", "x_indices", "x_shape", "x_values")
 ONE_GRAPH_KEYS = (*SPARSE_X, *MASKS)
 """Keys that only a file of one graph may have."""
 DENSE_PER_ENTRY = 1000
-"""Largest ratio of all elements of a sparse matrix to the elements that it stores. If
-fewer than 2^20 are stored, 2^20 is used instead."""
+"""A sparse matrix may have at most this many elements per stored element. A matrix with
+fewer than 2^20 stored elements counts as one with 2^20."""
 
 
 def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
