@@ -13,10 +13,10 @@ import torch
 
 from gnnak.brec import run
 from gnnak.brec.data import Pair
-from gnnak.brec.trial import NO_FEATURES, OUT_CHANNELS, TrialOptions
+from gnnak.brec.trial import TrialOptions
 from gnnak.errors import GraphError, OptionError
 from gnnak.models.bases import is_own_name
-from gnnak.models.factory import build_model, parse_name
+from gnnak.models.factory import parse_name
 from gnnak.training.records.results import Record, environment, read_records, six_digits
 from gnnak.wl.bounds import Contender, find_bound
 from gnnak.wl.compare import estimated_bytes, run_test
@@ -200,20 +200,11 @@ def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
 def check_network(options: TrialOptions, jobs: int) -> None:
     """Raise an error if this process or a worker process cannot build the network."""
     with torch.random.fork_rng(devices=[]):
-        build_model(
-            options.model,
-            NO_FEATURES,
-            None,
-            OUT_CHANNELS,
-            options.model_options(),
-            degrees=(0, 1),  # for the base GNN PNA
-        )
+        options.build_network(degrees=(0, 1))
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
-        raise OptionError(
-            f"--jobs is {jobs}, but processes do not import your class {base}; use "
-            "--jobs 1."
-        )
+        told = f"--jobs is {jobs}, but processes do not import your class {base}"
+        raise OptionError(f"{told}; use --jobs 1.")
 
 
 def network_record(

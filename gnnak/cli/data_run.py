@@ -88,14 +88,9 @@ def prepare_all(
             before = set(cache_dir().glob("*.npz"))
             dataset = load(entry)
             new = sorted(set(cache_dir().glob("*.npz")) - before)
-            prepared.append(
-                {
-                    "name": entry.name,
-                    "graphs": len(dataset.store),
-                    "source": dataset.info.source,
-                    "written": [str(path) for path in new],
-                }
-            )
+            row = {"name": entry.name, "graphs": len(dataset.store)}
+            row |= {"source": dataset.info.source, "written": [*map(str, new)]}
+            prepared.append(row)
     return prepared
 
 

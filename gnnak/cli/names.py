@@ -8,11 +8,7 @@ from typing import Any
 import typer
 
 from gnnak.errors import FileFormatError
-from gnnak.training.config.options import (
-    full_name,
-    parse_settings,
-    unknown_option,
-)
+from gnnak.training.config.options import full_name, parse_settings, unknown_option
 from gnnak.typing import check_choice, check_known, unknown_model
 
 

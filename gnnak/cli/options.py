@@ -75,9 +75,7 @@ SETTINGS = option(
     "repeated.",
 )
 ACCELERATOR = typer.Option(
-    "auto",
-    callback=check_name("--accelerator", ACCELERATORS),
-    help="auto, cpu or gpu.",
+    "auto", callback=check_name("--accelerator", ACCELERATORS), help="auto, cpu or gpu."
 )
 MODULES = option(
     "--import",
@@ -155,8 +153,7 @@ class DataOptions:
         show_default="the split of the file or the masks of one graph, or random",
     )
     validation: Path | None = own_option(
-        callback=check_file,
-        help="File with the validation graphs, for --split files.",
+        callback=check_file, help="File with the validation graphs, for --split files."
     )
     test: Path | None = own_option(
         callback=check_file, help="File with the test graphs, for --split files."
@@ -381,10 +378,8 @@ def find_contenders(
     known = {test: options_of(test) for test in tests}
     for name in options:
         if not any(name in names for names in known.values()):
-            raise OptionError(
-                f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}; "
-                "drop it or name another --test."
-            )
+            told = f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}"
+            raise OptionError(f"{told}; drop it or name another --test.")
     return [
         find_test(test, {k: v for k, v in options.items() if k in names})
         for test, names in known.items()

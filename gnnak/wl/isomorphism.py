@@ -14,9 +14,8 @@ from gnnak.wl.refinement import color_refinement, stable
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """Return the graphs with stable 1-WL colours, and their `fingerprints`, [g]."""
     coloring = stable(color_refinement(union))
-    return replace(union, node_color=coloring.color), coloring.fingerprints(
-        union.num_graphs
-    )
+    fingerprints = coloring.fingerprints(union.num_graphs)
+    return replace(union, node_color=coloring.color), fingerprints
 
 
 def first_shared(union: GraphUnion) -> Tensor:

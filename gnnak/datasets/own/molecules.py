@@ -179,10 +179,8 @@ def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], An
             find_smiles(file, smiles, table.names)
         if differing := set(headers[0]) ^ set(table.names):
             other = ", ".join(sorted(differing)[:5])
-            raise FileFormatError(
-                f"{files[0]} and {file} differ in the columns {other}; give files with "
-                "the same columns."
-            )
+            told = f"{files[0]} and {file} differ in the columns {other}"
+            raise FileFormatError(f"{told}; give files with the same columns.")
     if not schemas:
         return headers[0], None
     with checked_parquet(files[0].parent):

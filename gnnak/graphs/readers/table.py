@@ -212,10 +212,8 @@ def checked_parquet(path: FilePath) -> Iterator[None]:
         yield
     except (import_pyarrow().ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise FileFormatError(
-            f"{path} cannot be read as Parquet ({reason}); write it again; see "
-            "docs/formats.md#tables."
-        ) from error
+        told = f"{path} cannot be read as Parquet ({reason}); write it again"
+        raise FileFormatError(f"{told}; see docs/formats.md#tables.") from error
 
 
 LARGEST = 2 << 30
