@@ -74,9 +74,8 @@ def run_brec(
 ) -> Iterator[BrecCount]:
     """Run each WL test on each group; yield one `BrecCount` per test and group."""
     for contender in contenders:
-        options = read_options(
-            contender.test, **{"max_memory": max_memory, **contender.options}
-        )
+        chosen = {"max_memory": max_memory, **contender.options}
+        options = read_options(contender.test, **chosen)
         for name, pairs in groups.items():
             start = perf_counter()
             found, note = _distinguished(contender.test, pairs, options, progress)
@@ -271,12 +270,9 @@ def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
                 f"The ceiling lacks {ceiling['not_run']} pairs, whose graphs are too "
                 "large for this test."
             )
-        above = _above(seeds, ceiling)
-        if above:
-            lines.append(
-                f"Above the ceiling, so by chance or rounding errors: "
-                f"{', '.join(above)}."
-            )
+        if above := _above(seeds, ceiling):
+            told = "Above the ceiling, so by chance or rounding errors"
+            lines.append(f"{told}: {', '.join(above)}.")
     counts = ", ".join(f"{name} {count}" for name, count in run.PUBLISHED.items())
     lines.append(f"In the BREC paper, of 400 pairs: {counts}.")
     return lines

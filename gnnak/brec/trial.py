@@ -81,9 +81,8 @@ class TrialOptions:
 
     def build_network(self, degrees: tuple[int, ...]) -> Network:
         """Build the network; `degrees` has the counts of in-degrees, for base PNA."""
-        options = self.model_options()
         # The graphs of BREC have no features: all nodes are of one category.
-        features = Categorical((1,))
+        features, options = Categorical((1,)), self.model_options()
         return build_model(
             self.model, features, None, OUT_CHANNELS, options, degrees=degrees
         )
@@ -317,10 +316,8 @@ def _batches(
     starts = range(0, len(graphs), BATCH_SIZE)
     sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
     window = make_window(whole, subgraphs, sizes)
-    return [
-        replace(item, shape=_shape(item))
-        for item in split(window, groups=subgraphs is not None)
-    ]
+    items = split(window, groups=subgraphs is not None)
+    return [replace(item, shape=_shape(item)) for item in items]
 
 
 def _shape(item: Item) -> Shape:

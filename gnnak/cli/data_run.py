@@ -169,9 +169,8 @@ def measure(
 def summary(
     sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
 ) -> dict[str, object]:
-    copies, edges = (
-        float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
-    )
+    copies = float(sizes.copies.double().mean())
+    edges = float(sizes.edge_copies.double().mean())
     return {
         "sampled": len(sizes.nodes),
         "nodes": _statistics(sizes.nodes),

@@ -196,9 +196,8 @@ class DataOptions:
         from gnnak.training.config.experiment import find_config
 
         values = vars(self) | {"targets": self.target, "labels": self.targets}
-        own = own_values(
-            **{name: values.get(name) for name in SECTIONS["data.own"].split()}
-        )
+        names = SECTIONS["data.own"].split()
+        own = own_values(**{name: values.get(name) for name in names})
         return find_config(self.experiment, self.options(), own, several_models)
 
 
@@ -339,9 +338,7 @@ class WLGraphOptions(WLOptions):
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Decorator: replace a command's dataclass parameters by one option per field."""
     hints: dict[str, Any] = get_type_hints(command)
-    groups: dict[str, Any] = {
-        n: kind for n, kind in hints.items() if is_dataclass(kind)
-    }
+    groups: dict[str, Any] = {k: v for k, v in hints.items() if is_dataclass(v)}
     parameters = []
     for name, old in inspect.signature(command).parameters.items():
         found = {name: (hints[name], old.default)}

@@ -72,10 +72,7 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return the class of each node, [n].
-
-    Two nodes are in one class iff an isomorphism of their graphs maps one to the other.
-    """
+    """Number nodes, [n]; equal iff a graph isomorphism maps one to the other."""
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 

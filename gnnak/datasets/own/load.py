@@ -450,10 +450,10 @@ def fit_features(
     key: str, values: Tensor | None, wanted: Features | None
 ) -> Tensor | None:
     """Convert features of new graphs; unknown categories become the last, "other"."""
-    if wanted is None or values is None:
-        if wanted is not None:
-            raise lacks_attribute("node" if key == "x" else "edge", key)
+    if wanted is None:
         return None
+    if values is None:
+        raise lacks_attribute("node" if key == "x" else "edge", key)
     values = values[:, None] if values.dim() == 1 else values
     columns = len(wanted.sizes) if isinstance(wanted, Categorical) else wanted.channels
     if values.dim() != 2 or values.size(1) != columns:

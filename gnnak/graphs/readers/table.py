@@ -79,9 +79,8 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
             raise FileFormatError(_not_a_table(where, error)) from error
         _check_header(where, header)
         rows = _rows(where, lines, len(header))
-        yield OpenTable(
-            tuple(header), rows, lambda _: share_read(raw), delimiter == ";"
-        )
+        commas = delimiter == ";"
+        yield OpenTable(tuple(header), rows, lambda _: share_read(raw), commas)
 
 
 def read_table(path: FilePath) -> Table:
