@@ -13,10 +13,10 @@ import torch
 
 from gnnak.brec import run
 from gnnak.brec.data import Pair
-from gnnak.brec.trial import NO_FEATURES, OUT_CHANNELS, TrialOptions
+from gnnak.brec.trial import TrialOptions
 from gnnak.errors import GraphError, OptionError
 from gnnak.models.bases import is_own_name
-from gnnak.models.factory import build_model, parse_name
+from gnnak.models.factory import parse_name
 from gnnak.training.records.results import Record, environment, read_records, six_digits
 from gnnak.wl.bounds import Contender, find_bound
 from gnnak.wl.compare import estimated_bytes, run_test
@@ -74,9 +74,8 @@ def run_brec(
 ) -> Iterator[BrecCount]:
     """Run each WL test on each group; yield one `BrecCount` per test and group."""
     for contender in contenders:
-        options = read_options(
-            contender.test, **{"max_memory": max_memory, **contender.options}
-        )
+        chosen = {"max_memory": max_memory, **contender.options}
+        options = read_options(contender.test, **chosen)
         for name, pairs in groups.items():
             start = perf_counter()
             found, note = _distinguished(contender.test, pairs, options, progress)
@@ -200,20 +199,11 @@ def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
 def check_network(options: TrialOptions, jobs: int) -> None:
     """Raise an error if this process or a worker process cannot build the network."""
     with torch.random.fork_rng(devices=[]):
-        build_model(
-            options.model,
-            NO_FEATURES,
-            None,
-            OUT_CHANNELS,
-            options.model_options(),
-            degrees=(0, 1),  # for the base GNN PNA
-        )
+        options.build_network(degrees=(0, 1))
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
-        raise OptionError(
-            f"--jobs is {jobs}, but processes do not import your class {base}; use "
-            "--jobs 1."
-        )
+        told = f"--jobs is {jobs}, but processes do not import your class {base}"
+        raise OptionError(f"{told}; use --jobs 1.")
 
 
 def network_record(
@@ -280,12 +270,9 @@ def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
                 f"The ceiling lacks {ceiling['not_run']} pairs, whose graphs are too "
                 "large for this test."
             )
-        above = _above(seeds, ceiling)
-        if above:
-            lines.append(
-                f"Above the ceiling, so by chance or rounding errors: "
-                f"{', '.join(above)}."
-            )
+        if above := _above(seeds, ceiling):
+            told = "Above the ceiling, so by chance or rounding errors"
+            lines.append(f"{told}: {', '.join(above)}.")
     counts = ", ".join(f"{name} {count}" for name, count in run.PUBLISHED.items())
     lines.append(f"In the BREC paper, of 400 pairs: {counts}.")
     return lines

@@ -79,6 +79,14 @@ class TrialOptions:
             family=family,
         )
 
+    def build_network(self, degrees: tuple[int, ...]) -> Network:
+        """Build the network; `degrees` has the counts of in-degrees, for base PNA."""
+        # The graphs of BREC have no features: all nodes are of one category.
+        features, options = Categorical((1,)), self.model_options()
+        return build_model(
+            self.model, features, None, OUT_CHANNELS, options, degrees=degrees
+        )
+
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "nested": {"num_hops": 1, "num_layers": 6, "channels": 16, "pairs": ()},
@@ -109,10 +117,8 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
     changed = {name: value for name, value in given.items() if value is not None}
     for name in ("subgraphs", "num_hops"):
         if name in changed and form.member is None and not form.uplifted:
-            raise OptionError(
-                f"{model} has no rooted subgraphs, so {name} has no effect; leave it "
-                f"out, or choose {model}-ak+."
-            )
+            told = f"{model} has no rooted subgraphs, so {name} has no effect"
+            raise OptionError(f"{told}; leave it out, or choose {model}-ak+.")
     return TrialOptions(model, **options | changed)
 
 
@@ -231,8 +237,6 @@ def step_bytes(
     return total if total < large_bytes(device) else layer + total // PER_NODE_COPY
 
 
-NO_FEATURES = Categorical((1,))
-"""The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
 
 
@@ -281,14 +285,7 @@ def run_trial(
     alternating = [graph for two in zip(*both, strict=True) for graph in two]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        network = build_model(
-            options.model,
-            NO_FEATURES,
-            None,
-            OUT_CHANNELS,
-            options.model_options(),
-            degrees=_degrees(pair),
-        ).to(device)
+        network = options.build_network(_degrees(pair)).to(device)
         batches = _batches(alternating, network, device)
         total = options.num_layers * layer_bytes(batches[0].subgraphs, options)
         network.save_memory(recompute=total >= large_bytes(device))
@@ -319,10 +316,8 @@ def _batches(
     starts = range(0, len(graphs), BATCH_SIZE)
     sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
     window = make_window(whole, subgraphs, sizes)
-    return [
-        replace(item, shape=_shape(item))
-        for item in split(window, groups=subgraphs is not None)
-    ]
+    items = split(window, groups=subgraphs is not None)
+    return [replace(item, shape=_shape(item)) for item in items]
 
 
 def _shape(item: Item) -> Shape:

@@ -266,9 +266,8 @@ def _wl_table(records: Sequence[Record]) -> Table:
     built.add_column("all", justify="right")
     built.add_column("seconds", justify="right")
     for record in records:
-        cells = [
-            _cell(f["apart"], len(f["not_run"])) for f in record["groups"].values()
-        ]
+        counts = record["groups"].values()
+        cells = [_cell(each["apart"], len(each["not_run"])) for each in counts]
         whole = _cell(record["apart"], record["not_run"])
         built.add_row(record["contender"], *cells, whole, f"{record['seconds']:.1f}")
     return built

@@ -88,14 +88,9 @@ def prepare_all(
             before = set(cache_dir().glob("*.npz"))
             dataset = load(entry)
             new = sorted(set(cache_dir().glob("*.npz")) - before)
-            prepared.append(
-                {
-                    "name": entry.name,
-                    "graphs": len(dataset.store),
-                    "source": dataset.info.source,
-                    "written": [str(path) for path in new],
-                }
-            )
+            row = {"name": entry.name, "graphs": len(dataset.store)}
+            row |= {"source": dataset.info.source, "written": [*map(str, new)]}
+            prepared.append(row)
     return prepared
 
 
@@ -174,9 +169,8 @@ def measure(
 def summary(
     sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
 ) -> dict[str, object]:
-    copies, edges = (
-        float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
-    )
+    copies = float(sizes.copies.double().mean())
+    edges = float(sizes.edge_copies.double().mean())
     return {
         "sampled": len(sizes.nodes),
         "nodes": _statistics(sizes.nodes),

@@ -128,10 +128,8 @@ def _check_paths(paths: Sequence[Path]) -> None:
             f"evaluate takes one model; {models} were given; score one after the other."
         )
     if len(paths) > 2:
-        raise OptionError(
-            "evaluate takes one model and at most one file with data; "
-            f"{len(paths)} paths were given."
-        )
+        told = "evaluate takes one model and at most one file with data"
+        raise OptionError(f"{told}; {len(paths)} paths were given.")
 
 
 def _check_options(

@@ -8,11 +8,7 @@ from typing import Any
 import typer
 
 from gnnak.errors import FileFormatError
-from gnnak.training.config.options import (
-    full_name,
-    parse_settings,
-    unknown_option,
-)
+from gnnak.training.config.options import full_name, parse_settings, unknown_option
 from gnnak.typing import check_choice, check_known, unknown_model
 
 
@@ -74,9 +70,7 @@ SECTIONS = {
     "patience stop_rate loss clip early_stop precision recalibrate seed",
 }
 """Names of the options of a run by section, as in `RunConfig`."""
-OPTIONS = [
-    f"{section}.{name}" for section in SECTIONS for name in SECTIONS[section].split()
-]
+OPTIONS = [f"{key}.{name}" for key, names in SECTIONS.items() for name in names.split()]
 CONFIGS = Path(__file__).parents[1] / "configs"
 DATASETS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 """Names of the data sets; each has a YAML file of its settings."""

@@ -75,9 +75,7 @@ SETTINGS = option(
     "repeated.",
 )
 ACCELERATOR = typer.Option(
-    "auto",
-    callback=check_name("--accelerator", ACCELERATORS),
-    help="auto, cpu or gpu.",
+    "auto", callback=check_name("--accelerator", ACCELERATORS), help="auto, cpu or gpu."
 )
 MODULES = option(
     "--import",
@@ -161,8 +159,7 @@ class DataOptions:
         show_default="the split of the file or the masks of one graph, or random",
     )
     validation: Path | None = own_option(
-        callback=check_file,
-        help="File with the validation graphs, for --split files.",
+        callback=check_file, help="File with the validation graphs, for --split files."
     )
     test: Path | None = own_option(
         callback=check_file, help="File with the test graphs, for --split files."
@@ -205,9 +202,8 @@ class DataOptions:
         from gnnak.training.config.experiment import find_config
 
         values = vars(self) | {"targets": self.target, "labels": self.targets}
-        own = own_values(
-            **{name: values.get(name) for name in SECTIONS["data.own"].split()}
-        )
+        names = SECTIONS["data.own"].split()
+        own = own_values(**{name: values.get(name) for name in names})
         return find_config(self.experiment, self.options(), own, several_models)
 
 
@@ -352,9 +348,7 @@ class WLGraphOptions(WLOptions):
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Decorator: replace a command's dataclass parameters by one option per field."""
     hints: dict[str, Any] = get_type_hints(command)
-    groups: dict[str, Any] = {
-        n: kind for n, kind in hints.items() if is_dataclass(kind)
-    }
+    groups: dict[str, Any] = {k: v for k, v in hints.items() if is_dataclass(v)}
     parameters = []
     for name, old in inspect.signature(command).parameters.items():
         found = {name: (hints[name], old.default)}
@@ -391,10 +385,8 @@ def find_contenders(
     known = {test: options_of(test) for test in tests}
     for name in options:
         if not any(name in names for names in known.values()):
-            raise OptionError(
-                f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}; "
-                "drop it or name another --test."
-            )
+            told = f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}"
+            raise OptionError(f"{told}; drop it or name another --test.")
     return [
         find_test(test, {k: v for k, v in options.items() if k in names})
         for test, names in known.items()

@@ -140,10 +140,8 @@ def predict(
     depends_on, wanted = None, embeddings is not None
     if by_row and output and (files := molecule_files(data)):
         if output.parent.samefile(data):
-            raise OptionError(
-                f"the output {output} is in the folder to predict for; give a file in "
-                "another folder with -o."
-            )
+            told = f"the output {output} is in the folder to predict for"
+            raise OptionError(f"{told}; give a file in another folder with -o.")
         given = {"--smiles": smiles, "--batch-size": batch_size}
         depends_on = fingerprints(models, files, **given)
     with (
@@ -193,10 +191,8 @@ def _check_outputs(output: Path | None, embeddings: Path | None, data: Path) -> 
     if embeddings is not None:
         _check_output(embeddings, data, (".npz",))
     if output is not None and output == embeddings:
-        raise OptionError(
-            f"predictions and embeddings would both be written to {output}; give two "
-            "files."
-        )
+        told = f"predictions and embeddings would both be written to {output}"
+        raise OptionError(f"{told}; give two files.")
 
 
 def _check_output(path: Path, data: Path, suffixes: Sequence[str]) -> None:

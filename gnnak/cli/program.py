@@ -19,11 +19,7 @@ from gnnak.cli import (
 )
 from gnnak.cli.names import examples, typer_app
 
-EXAMPLES = examples(
-    "gnnak demo",
-    "gnnak train triangles",
-    "gnnak table simulation",
-)
+EXAMPLES = examples("gnnak demo", "gnnak train triangles", "gnnak table simulation")
 
 UPLIFT = "Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+)."
 app = typer_app(UPLIFT, EXAMPLES, "gnnak")

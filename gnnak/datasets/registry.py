@@ -39,8 +39,9 @@ def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
     return Entry(info, text, file, "download", benchmarks.load_tu, published)
 
 
-def _nodes(name: str, title: str, text: str, classes: int, metric: str) -> Entry:
+def _nodes(name: str, title: str, text: str, classes: int) -> Entry:
     """Return the entry of a data set that is one graph, whose nodes have classes."""
+    metric = "roc-auc" if classes == 2 else "accuracy"
     info = _info(name, title, classes, metric=metric)
     info = replace(info, node_task=True, one_graph=True)
     return Entry(info, text, f"node-{name}.npz", "download", benchmarks.load_nodes)
@@ -164,22 +165,12 @@ _ENTRIES = (
         "generated",
         loaders.load_triangles,
     ),
+    _nodes("minesweeper", "Minesweeper", "cells of a grid: which ones are mines?", 2),
+    _nodes("tolokers", "Tolokers", "workers of a crowd: which ones were banned?", 2),
     _nodes(
-        *("minesweeper", "Minesweeper", "cells of a grid: which ones are mines?"),
-        *(2, "roc-auc"),
+        "computers", "Amazon Computers", "products bought together, by category", 10
     ),
-    _nodes(
-        *("tolokers", "Tolokers", "workers of a crowd: which ones were banned?"),
-        *(2, "roc-auc"),
-    ),
-    _nodes(
-        *("computers", "Amazon Computers", "products bought together, by category"),
-        *(10, "accuracy"),
-    ),
-    _nodes(
-        *("coauthor-physics", "Coauthor Physics", "authors of physics, by field"),
-        *(5, "accuracy"),
-    ),
+    _nodes("coauthor-physics", "Coauthor Physics", "authors of physics, by field", 5),
 )
 
 DATASETS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}

@@ -61,8 +61,7 @@ def check_edge_shape(edge_index: Tensor) -> None:
         kind = kind_of(edge_index)
         raise GraphError(f"edge_index is {kind}; give an int64 tensor of shape [2, e].")
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
-        shape = list(edge_index.shape)
-        told = f"edge_index has shape {shape}"
+        told = f"edge_index has shape {list(edge_index.shape)}"
         raise GraphError(f"{told}; give [2, e], one column per edge.")
     if edge_index.dtype != torch.long:
         told = f"edge_index has dtype {edge_index.dtype}"
@@ -105,11 +104,9 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
             raise GraphError(f"{told} {num_nodes}; give one entry for each node.")
         return roots.nonzero().flatten().to(device)
     in_order = distinct(roots)
-    if (
-        roots.numel()
-        and not 0 <= (low := int(in_order[0])) <= int(in_order[-1]) < num_nodes
-    ):
-        wrong = low if low < 0 else int(in_order[-1])
+    low, high = (int(in_order[0]), int(in_order[-1])) if roots.numel() else (0, -1)
+    if low < 0 or high >= num_nodes:
+        wrong = low if low < 0 else high
         told = f"roots names node {wrong}, but the graph has {num_nodes} nodes"
         raise GraphError(f"{told} (0 to {num_nodes - 1}); give nodes of this graph.")
     if in_order.numel() != roots.numel():

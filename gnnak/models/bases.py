@@ -85,10 +85,8 @@ class Base:
 
 def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:
     if degrees is None:
-        raise OptionError(
-            "model 'pna' needs degrees, the histogram of in-degrees; give a tuple of "
-            "counts."
-        )
+        told = "model 'pna' needs degrees, the histogram of in-degrees"
+        raise OptionError(f"{told}; give a tuple of counts.")
     if not isinstance(degrees, tuple):
         raise OptionError(
             f"degrees is {kind_of(degrees)}; give a tuple of counts, "

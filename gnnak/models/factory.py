@@ -161,10 +161,8 @@ def check_read(options: ModelOptions, given: Mapping[str, Any]) -> None:
         elif first == "subgraphs" and form.uplifted and _kind(options) not in kinds:
             model += f" with subgraphs of kind {_kind(options)}"
             instead = f"add model.subgraphs.kind={kinds[0]}"
-        raise OptionError(
-            f"{key} is {value!r}, but {model} ignores this option; leave it out, or "
-            f"{instead}."
-        )
+        told = f"{key} is {value!r}, but {model} ignores this option"
+        raise OptionError(f"{told}; leave it out, or {instead}.")
 
 
 def normal_name(name: str) -> str:
@@ -247,20 +245,16 @@ def build_model(
         # A PPGN on the whole graph with L layers is one `OuterLayer` around a PPGN of
         # depth L, not L outer layers.
         options, num_layers = replace(options, base_layers=num_layers), 1
+    width, dropout = options.channels, options.dropout
     layers = [
-        OuterLayer(
-            _kernels(form, edge_features, options, degrees),
-            options.channels,
-            options.dropout,
-        )
+        OuterLayer(_kernels(form, edge_features, options, degrees), width, dropout)
         for _ in range(num_layers)
     ]
-    width = options.channels
     head = mlp([width, width, out_channels], rows="nodes" if node_task else "graphs")
     return Network(
         make_encoder(node_features, width),
         layers,
-        nn.Sequential(nn.Dropout(options.dropout), head),
+        nn.Sequential(nn.Dropout(dropout), head),
         reduce=None if node_task else options.reduce,
         extractor=options.extractor if form.uplifted else None,
         drop=options.drop if form.sampled else None,

@@ -203,10 +203,8 @@ class Network(nn.Module):
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:
-            raise SubgraphError(
-                f"got {subgraphs.num_subgraphs} subgraphs for {num_nodes} nodes; "
-                "extract one for every node of this batch."
-            )
+            told = f"got {subgraphs.num_subgraphs} subgraphs for {num_nodes} nodes"
+            raise SubgraphError(f"{told}; extract one for every node of this batch.")
         if self.drop is None or not self.training:
             return subgraphs
         return self.drop(subgraphs, edge_index, generator)
@@ -254,10 +252,8 @@ class OuterLayer(nn.Module):
         if not kernels:
             raise OptionError("an OuterLayer has no kernels; give at least one.")
         if any(kernel.edge_encoder is not None for kernel in kernels[1:]):
-            raise OptionError(
-                "only the first kernel of an OuterLayer may have an edge encoder; the "
-                "others read its edge states."
-            )
+            told = "only the first kernel of an OuterLayer may have an edge encoder"
+            raise OptionError(f"{told}; the others read its edge states.")
         self.kernels = nn.ModuleList(kernels)
         self.after = NormReluDropout(channels, dropout)
 

@@ -127,10 +127,8 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
         found = unlike([*found, (read_graph(graph).edge_index, num_nodes)])
         if len(found) == 2:
             return found[0], found[1]
-    raise OptionError(
-        f"all {degree}-regular graphs sampled on {num_nodes} nodes were isomorphic; "
-        "raise num_nodes."
-    )
+    told = f"all {degree}-regular graphs sampled on {num_nodes} nodes were isomorphic"
+    raise OptionError(f"{told}; raise num_nodes.")
 
 
 SEPARATING = (

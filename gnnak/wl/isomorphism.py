@@ -14,9 +14,8 @@ from gnnak.wl.refinement import color_refinement, stable
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """Return the graphs with stable 1-WL colours, and their `fingerprints`, [g]."""
     coloring = stable(color_refinement(union))
-    return replace(union, node_color=coloring.color), coloring.fingerprints(
-        union.num_graphs
-    )
+    fingerprints = coloring.fingerprints(union.num_graphs)
+    return replace(union, node_color=coloring.color), fingerprints
 
 
 def first_shared(union: GraphUnion) -> Tensor:
@@ -73,10 +72,7 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return the class of each node, [n].
-
-    Two nodes are in one class iff an isomorphism of their graphs maps one to the other.
-    """
+    """Number nodes, [n]; equal iff a graph isomorphism maps one to the other."""
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 

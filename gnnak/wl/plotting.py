@@ -69,9 +69,8 @@ def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
     """Return the coordinates of every node in a plot; components lie side by side."""
     parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), part))
     sides = [2 * math.sqrt(len(part)) for part in parts]
-    row_width = max(
-        [*sides, math.sqrt(sum(side**2 for side in sides)) * 1.2], default=0
-    )
+    area = sum(side**2 for side in sides)
+    row_width = max([*sides, 1.2 * math.sqrt(area)], default=0)
     places: dict[int, tuple[float, float]] = {}
     left = top = height = 0.0
     for part, side in zip(parts, sides, strict=True):

@@ -8,7 +8,6 @@ import torch
 from gnnak.brec.data import load_brec
 from gnnak.brec.run import Progress, Trials, summary
 from gnnak.brec.trial import (
-    NO_FEATURES,
     THRESHOLD,
     TrialOptions,
     TrialResult,
@@ -24,7 +23,6 @@ from gnnak.brec.trial import (
 )
 from gnnak.errors import OptionError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande, undirected
-from gnnak.models.factory import build_model
 from tests.gpu import needs_gpu
 
 CPU = torch.device("cpu")
@@ -139,7 +137,7 @@ def test_a_reduced_learning_rate_stays_in_its_tensor():
 def test_steps_are_captured_if_they_do_not_synchronise(model, expected, monkeypatch):
     monkeypatch.setattr("gnnak.brec.trial.can_capture", lambda *_: True)
     options = trial_options(model)
-    network = build_model(model, NO_FEATURES, None, 16, options.model_options())
+    network = options.build_network((0, 1))
     assert _is_capturable(network, CPU) == expected
     network.save_memory(recompute=True)
     assert not _is_capturable(network, CPU)

@@ -20,6 +20,7 @@ from gnnak.graphs.readers.files import (
     FilePath,
     format_suffix,
     open_bytes,
+    refusing,
     share_read,
     visible_files,
 )
@@ -94,9 +95,7 @@ SMILES_NAMES = ("smiles", "smi", "structure", "mol", "molecule")
 """Names, in lower case, by which the column with SMILES strings is recognised."""
 
 
-def molecules_in_list(
-    smiles: Sequence[Any], source: str = "the list of SMILES", featurizer: str = "ogb"
-) -> GraphRows:
+def molecules_in_list(smiles: Sequence[Any], featurizer: str = "ogb") -> GraphRows:
     """Convert SMILES strings to graphs; invalid strings become bad rows."""
     convert = FEATURIZERS[featurizer].convert
     texts, stores = list(smiles), [convert([])]
@@ -116,7 +115,7 @@ def molecules_in_list(
         torch.tensor(position, dtype=torch.long),
         len(texts),
         tuple(bad),
-        source=source,
+        source="the list of SMILES",
         molecules=tuple(str(texts[row]) for row in position),
     )
 
@@ -183,10 +182,8 @@ def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], An
             find_smiles(file, smiles, table.names)
         if differing := set(headers[0]) ^ set(table.names):
             other = ", ".join(sorted(differing)[:5])
-            raise FileFormatError(
-                f"{files[0]} and {file} differ in the columns {other}; give files with "
-                "the same columns."
-            )
+            told = f"{files[0]} and {file} differ in the columns {other}"
+            raise FileFormatError(f"{told}; give files with the same columns.")
     if not schemas:
         return headers[0], None
     with checked_parquet(files[0].parent):
@@ -201,15 +198,15 @@ def _open(path: Path) -> Iterator[OpenTable]:
         with open_table(path) as table:
             yield table
         return
-    try:
-        with open_bytes(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as lines:
-            words = filter(None, map(str.split, lines))
-            rows = (TableRow(number, each[:1]) for number, each in enumerate(words, 1))
-            yield OpenTable((), rows, lambda _: share_read(raw))
-    except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{path} is not UTF-8 text; see docs/formats.md#smiles."
-        ) from error
+    told = f"{path} is not UTF-8 text; see docs/formats.md#smiles."
+    with (
+        refusing(told, UnicodeDecodeError),
+        open_bytes(path) as raw,
+        io.TextIOWrapper(raw, "utf-8-sig") as lines,
+    ):
+        words = filter(None, map(str.split, lines))
+        rows = (TableRow(number, each[:1]) for number, each in enumerate(words, 1))
+        yield OpenTable((), rows, lambda _: share_read(raw))
 
 
 def _as_molecules(

@@ -296,9 +296,8 @@ def _networkx_features(
     graphs = [graph for graph in graphs if isinstance(graph, nx.Graph)]
     nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
     edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
-    of_nodes, of_edges = (
-        Counter(str(name) for row in rows for name in row) for rows in (nodes, edges)
-    )
+    of_nodes = Counter(str(name) for row in nodes for name in row)
+    of_edges = Counter(str(name) for row in edges for name in row)
     check("node", node_attr, of_nodes, of_edges, is_empty=not nodes)
     check("edge", edge_attr, of_edges, of_nodes, is_empty=not edges)
     used, unused, all_texts = [], [], list[str]()

@@ -92,8 +92,7 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
 
 
 def _read_listed(path: Path, reading: Reading) -> GraphRows:
-    items = LISTS[format_suffix(path)](path)
-    return graphs_in_list(items, reading, str(path))
+    return graphs_in_list(LISTS[format_suffix(path)](path), reading, str(path))
 
 
 def _read_edge_lists(path: Path, reading: Reading) -> GraphRows:

@@ -13,7 +13,6 @@ from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
 
-SHARES = (0.8, 0.1, 0.1)
 CODES = "0 (train), 1 (validation) or 2 (test)"
 PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
@@ -64,7 +63,7 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     the most frequent scaffold. A part that stays empty gets a rare scaffold.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
-    room = [share * len(smiles) for share in SHARES]
+    room = [share * len(smiles) for share in (0.8, 0.1, 0.1)]
     groups = scaffold_groups(smiles)
     if len(groups) < 3:
         told = f"the molecules have {counted(len(groups), 'scaffold')}, but split"

@@ -226,7 +226,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 
 
 def _encode_classes(
-    name: str, column: Sequence[str | None], classes: Sequence[str] = ()
+    name: str, column: Sequence[str | None], classes: Sequence[str]
 ) -> Targets:
     """Encode a class as its position in `classes` (if empty, in the sorted classes)."""
     names = class_names(column)
@@ -239,21 +239,16 @@ def _encode_classes(
         if len(classes) == 1:
             _refuse_constant(name, known)
     place = {text: index for index, text in enumerate(classes)}
-    y = [0 if text is None else place.get(text, 0) for text in names]
+    y = torch.tensor([0 if text is None else place.get(text, 0) for text in names])
     listed = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
-    bad = [
-        BadRow(
-            row,
-            f"{name} is empty"
-            if text is None
-            else f"{name} is {text[:40]!r}, but the classes are {listed}",
-        )
-        for row, text in enumerate(names, start=1)
-        if text not in place
-    ]
-    return Targets(
-        "classification", torch.tensor(y), (name,), tuple(classes), tuple(bad)
-    )
+    bad = []
+    for row, text in enumerate(names, start=1):
+        if text is None:
+            bad.append(BadRow(row, f"{name} is empty"))
+        elif text not in place:
+            told = f"{name} is {text[:40]!r}, but the classes are {listed}"
+            bad.append(BadRow(row, told))
+    return Targets("classification", y, (name,), tuple(classes), tuple(bad))
 
 
 def _encode_numbers(

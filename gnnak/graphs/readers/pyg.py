@@ -58,8 +58,7 @@ def check_is_graph(number: int, value: object) -> None:
         told = f"graph {number} is a Batch{content}"
         raise GraphError(f"{told}; give the graphs in batch.to_data_list().")
     if not isinstance(value, Data):
-        kind = kind_of(value)
-        raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
+        raise GraphError(f"graph {number} is {kind_of(value)}; give PyG Data objects.")
 
 
 def check_has_values(fields: Iterable[tuple[str, object]]) -> None:

@@ -79,9 +79,8 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
             raise FileFormatError(_not_a_table(where, error)) from error
         _check_header(where, header)
         rows = _rows(where, lines, len(header))
-        yield OpenTable(
-            tuple(header), rows, lambda _: share_read(raw), delimiter == ";"
-        )
+        commas = delimiter == ";"
+        yield OpenTable(tuple(header), rows, lambda _: share_read(raw), commas)
 
 
 def read_table(path: FilePath) -> Table:
@@ -212,10 +211,8 @@ def checked_parquet(path: FilePath) -> Iterator[None]:
         yield
     except (import_pyarrow().ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise FileFormatError(
-            f"{path} cannot be read as Parquet ({reason}); write it again; see "
-            "docs/formats.md#tables."
-        ) from error
+        told = f"{path} cannot be read as Parquet ({reason}); write it again"
+        raise FileFormatError(f"{told}; see docs/formats.md#tables.") from error
 
 
 LARGEST = 2 << 30
