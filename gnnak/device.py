@@ -110,7 +110,6 @@ def growth_measured(device: torch.device) -> Iterator[list[int]]:
 
 
 def _index(device: torch.device) -> int:
-    """Return the index of a GPU; if `device` has none, that of the current GPU."""
     return torch.cuda.current_device() if device.index is None else device.index
 
 

@@ -240,7 +240,6 @@ def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
 
 
 def _above(seeds: Record, ceiling: Record) -> list[str]:
-    """Return a text for each count of a network that exceeds the ceiling."""
     return [
         f"{count} of {name} (seed {seed}, {words})"
         for seed, by_group in seeds.items()

@@ -164,7 +164,6 @@ class Trials:
     def _run_in_parallel(
         self, pairs: Mapping[Place, Pair], finish: Callable[[Place, TrialResult], None]
     ) -> None:
-        """Train in several processes; if trainings fail, raise an error at the end."""
         tasks = []
         for (seed, group, index), pair in pairs.items():
             graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)

@@ -321,7 +321,6 @@ def _batches(
 
 
 def _shape(item: Item) -> Shape:
-    """Return the sizes of an unpadded batch, for the capture of its step."""
     batch, subgraphs = item.batch, item.subgraphs
     sizes = [batch.num_graphs, batch.num_nodes, batch.num_edges]
     if subgraphs is not None:
@@ -333,7 +332,6 @@ def _shape(item: Item) -> Shape:
 def _train(
     network: Network, batches: Sequence[Item], options: TrialOptions
 ) -> tuple[int, float]:
-    """Train a network in place; return the number of epochs and the last mean loss."""
     device = batches[0].batch.device
     network.train()
     optimizer = Adam(network.parameters(), options.lr, weight_decay=WEIGHT_DECAY)

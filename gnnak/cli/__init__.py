@@ -25,7 +25,6 @@ def main() -> None:
 
 
 def _run_command() -> int | None:
-    """Run the command; on an expected error, print one line and exit."""
     from gnnak.cli.program import app
 
     try:
@@ -65,7 +64,6 @@ def _wrong_number(error: Any) -> str:
 
 
 def _output_is_closed() -> bool:
-    """Return whether standard output is a pipe that nobody reads any more."""
     if not hasattr(select, "poll"):
         return True
     try:
@@ -95,7 +93,6 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print an error and exit; a worker without its main process prints nothing."""
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

@@ -115,7 +115,6 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 
 def _cells(record: Record) -> dict[str, str]:
-    """Return the cells of a column, by row title; "" if a value was not measured."""
     from gnnak.training.measure.bench import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}
@@ -132,7 +131,6 @@ def _cells(record: Record) -> dict[str, str]:
 
 
 def _footer(record: Record) -> str:
-    """Return the line below the table: number of weights, and remarks on the times."""
     measured, total = record["graphs"], record["graphs_an_epoch"]
     line = f"{record['parameters']:,} weights"
     if measured != total:
@@ -157,7 +155,6 @@ def kernels_table(record: Record) -> Table:
 
 
 def _column(record: Record) -> str:
-    """Return the title of a record's column, such as "fast, bf16" or "hops 2"."""
     if record["kind"] == "growth":
         return f"{record['what']} {record['value']}"
     precision = record["config"]["train"]["precision"]

@@ -114,7 +114,6 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean and the paper's; add `*` if they differ, `t` if `over_training`."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1

@@ -54,7 +54,6 @@ def demo(
 
 
 def _train(epochs: int, seed: int) -> dict[str, Record]:
-    """Train GIN and GIN-AK+ on the data set `triangles`, as `gnnak train` does."""
     from gnnak.datasets import load_dataset
     from gnnak.training.config.experiment import load_experiment
     from gnnak.training.config.options import change

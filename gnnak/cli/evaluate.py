@@ -135,7 +135,6 @@ def _check_paths(paths: Sequence[Path]) -> None:
 def _check_options(
     data: Path | None, of_new: Mapping[str, Any], of_run: Mapping[str, Any]
 ) -> None:
-    """Refuse options `of_run` if `data` is given, and options `of_new` if it is not."""
     if data is not None and of_run:
         option = next(iter(of_run)).replace("_", "-")
         raise OptionError(

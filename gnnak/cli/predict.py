@@ -173,7 +173,6 @@ def predict(
 
 
 def _node_numbers(text: str) -> list[int]:
-    """Parse numbers of nodes such as "0,5,7", or read them from a file."""
     path = Path(text)
     words = path.read_text().split() if path.is_file() else text.split(",")
     try:

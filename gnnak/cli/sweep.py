@@ -98,7 +98,6 @@ def sweep(
 
 
 def _print(rows: list[SweepRow], names: list[str], config: RunConfig) -> None:
-    """Print a table of scores, and the combination with the best validation score."""
     from gnnak.training.schedule.sweep import short_name, shown_values
 
     best = min(rows, key=lambda row: row.rank)

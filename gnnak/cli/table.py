@@ -163,7 +163,6 @@ def table(
 def _run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
-    """Do the runs `jobs` and measure `datasets`; return the titles of failures."""
     from gnnak.report.tables import measure_dataset
 
     failed = []

@@ -113,7 +113,6 @@ def recorded_sums(folder: Path) -> dict[str, str]:
 
 
 def _record(folder: Path, name: str, value: str | None) -> None:
-    """Set the checksum of a file in `SHA256SUMS`, or remove it if `value` is None."""
     lock_path = folder / f".{SUMS}.lock"
     with lock_path.open("ab", buffering=0) as lock, files.locked_file(lock):
         sums = {key: old for key, old in recorded_sums(folder).items() if key != name}

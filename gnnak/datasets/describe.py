@@ -182,7 +182,6 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Measure the subgraphs of all graphs at once or, on `SizeError`, in two halves."""
     batch = store.union()
     edges, size = batch.edge_index, batch.num_nodes
     try:

@@ -38,13 +38,11 @@ def _seed(random: np.random.Generator) -> int:
 
 
 def _sides(size: int) -> tuple[int, int]:
-    """Return integers a <= b with a * b = `size` and the smallest difference b - a."""
     low = max(i for i in range(1, int(size**0.5) + 1) if size % i == 0)
     return low, size // low
 
 
 def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
-    """Return a ladder graph; if `size` is odd, the last node is attached to node 0."""
     graph = nx.ladder_graph(size // 2)
     if size % 2:
         graph.add_edge(0, size - 1)

@@ -141,7 +141,6 @@ def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
 
 
 def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
-    """Sample a 4-regular graph and swap edges until it has no triangles."""
     for _ in range(100):
         graph = _with_triangles(size, random)
         left, edges = count_triangles(graph), list(graph.edges)

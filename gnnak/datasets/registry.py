@@ -31,7 +31,6 @@ def _info(
 
 
 def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
-    """Return the entry of a TU data set; `sizes` has the paper's statistics."""
     info = replace(_info(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
     graphs, nodes, edges = sizes.split()
     published = Published(graphs, nodes, edges, once=True, note=note)
@@ -40,7 +39,6 @@ def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
 
 
 def _nodes(name: str, title: str, text: str, classes: int) -> Entry:
-    """Return the entry of a data set that is one graph, whose nodes have classes."""
     metric = "roc-auc" if classes == 2 else "accuracy"
     info = _info(name, title, classes, metric=metric)
     info = replace(info, node_task=True, one_graph=True)

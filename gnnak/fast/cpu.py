@@ -340,7 +340,6 @@ def _can_run(
 
 
 def _has_known_parts(layer: GNNAK) -> bool:
-    """Return whether a layer has its original modules, without hooks or edge masks."""
     transforms = list(layer.transforms.values())
     blocks = [block for transform in transforms for block in transform.children()]
     types = [tuple(map(type, block.children())) for block in blocks]

@@ -164,7 +164,6 @@ def egonets_of(
 
 
 def _shortest(walks: Tensor, radix: int) -> Tensor:
-    """Return the shortest walk of each pair of root and node, sorted by pair."""
     walks = sorted_values(walks)
     pair = walks // radix
     first = torch.ones_like(pair, dtype=torch.bool)

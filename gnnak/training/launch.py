@@ -259,7 +259,6 @@ def _finished(path: Path, experiment: str) -> dict[str, Record]:
 
 @rank_zero_only
 def _append(record: Record, path: Path, last: Path) -> None:
-    """Append the record of a finished run to `path`, then delete the file `last`."""
     try:
         append_record(path, record)
     except FileFormatError as error:

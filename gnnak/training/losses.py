@@ -72,7 +72,6 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Weight each class by 1 minus its share of the targets in the batch."""
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
     if several_processes():

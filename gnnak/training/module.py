@@ -129,7 +129,6 @@ class GraphTask(LightningModule):
         self.steps_done, self._unfinished = len(self.losses), []
 
     def _restore(self, states: list[dict[str, Any]]) -> None:
-        """Restore the losses and the random generators of an epoch that was stopped."""
         losses = torch.stack([state["losses"] for state in states])
         if len(states) == self.trainer.world_size:
             losses, found = losses[self.global_rank], states[self.global_rank]["random"]

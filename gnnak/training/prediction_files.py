@@ -152,7 +152,6 @@ def _written(part: Path, note: Path, depends_on: dict[str, Any], resume: bool) -
 
 
 def _write_parquet(part: Path, path: Path) -> None:
-    """Convert a file of concatenated Arrow streams to a Parquet file."""
     arrow, parquet = import_pyarrow(), import_pyarrow("pyarrow.parquet")
     draft = part.with_name(f"{part.name}.parquet")
     with arrow.OSFile(str(part)) as file:
@@ -258,7 +257,6 @@ def npz_file(**arrays: np.ndarray) -> bytes:
 
 
 def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
-    """Return the columns of the input table, or else the row (and node) numbers."""
     graph, node = part.predictions.graph, part.predictions.node
     if graph is not None and node is not None:
         return {"row": (graph + 1 + first).tolist(), "node": node.tolist()}
@@ -287,7 +285,6 @@ def _output_columns(
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Round to 9 significant digits, enough for float32; NaN becomes None."""
     return [
         None if math.isnan(value) else float(f"{value:.9g}")
         for value in values.tolist()

@@ -175,7 +175,6 @@ def predict_part(
 def _parts(
     model: Predictor, graphs: Any, smiles: str | None, skip: int
 ) -> Iterator[Callable[[], GraphRows]]:
-    """Yield functions that return consecutive rows."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and molecule_files(graphs):
         featurizer = need_featurizer(model.info)
@@ -209,7 +208,6 @@ def _outputs(
     embeddings: bool,
     nodes: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return predictions or probabilities, and embeddings or None."""
     states: list[Tensor] = []
     hook = model.network.head.register_forward_pre_hook(
         lambda _, inputs: states.append(inputs[0].float().cpu())

@@ -333,7 +333,6 @@ def run_title(config: RunConfig) -> str:
 
 
 def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
-    """Return the record of a run, which took `start` seconds before its first epoch."""
     config, info, clock = task.config, task.info, history.clock
     test = task.scores["test"]
     return {
@@ -402,7 +401,6 @@ def evaluate(
 
 
 def _check_data(checkpoint: Checkpoint, dataset: Dataset, other_data: bool) -> None:
-    """Raise `CheckpointError` unless the network fits and was trained on these data."""
     features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
     for name in ("task", "num_outputs", *features, *tasks):
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))

@@ -214,7 +214,6 @@ def _from_data(data: Data) -> LabeledGraph:
 
 
 def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
-    """Return the rows of a feature matrix as tuples, which serve as labels."""
     if value is None:
         return None
     if value.is_floating_point() and bool(value.isnan().any()):
@@ -292,7 +291,6 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Raise `GraphError` unless a label consists of plain values other than NaN."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

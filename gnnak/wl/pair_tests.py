@@ -197,7 +197,6 @@ def _collect(color: Tensor, steps: Steps) -> Tensor:
 def _pooled(
     union: GraphUnion, pairs: Pairs, color: Tensor, readout: str | None
 ) -> Coloring:
-    """Pool the colours of pairs by `readout`; if None, pairs keep their colours."""
     if readout is None:
         entries = torch.stack([pairs.root, pairs.node], dim=1)
         return Coloring(color, pairs.graph, pairs.own, entries)

@@ -43,7 +43,6 @@ def plot_explanation(explanation: Explanation) -> Figure:
 def _plot_graph(
     axes: Axes, graph: nx.Graph, colors: list[int], shades: list[int], num_shades: int
 ) -> None:
-    """Plot one graph; write `colors` into its nodes, and fill them by `shades`."""
     position = positions(graph)
     palette = colormaps["tab20" if num_shades <= 20 else "turbo"]
     top = 20 if num_shades <= 20 else num_shades

@@ -134,7 +134,6 @@ def hidden(values: Sequence[Any], used: Tensor) -> list[Any]:
 
 
 def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
-    """Return the split from the user or the file, or None to split at random."""
     size = int(rows.store.node_ptr[-1])
     if given is not None:
         given = list(given) if isinstance(given, tuple) else given
@@ -261,7 +260,6 @@ def data_name(path: str | None) -> str:
 def _read(
     own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    """Return graphs, targets, messages about left-out rows, and the split if known."""
     if own.uses_files:
         (found, split), y = _joined(own), None
     else:
@@ -314,7 +312,6 @@ def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Remove rows with bad targets, or raise an error if `own.skip_bad` is False."""
     if rows.store.node_targets:
         if targets.bad:
             how = "give every node a target (nodes of all graphs are counted together)"

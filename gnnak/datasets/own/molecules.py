@@ -172,7 +172,6 @@ def molecule_chunks(
 
 
 def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], Any]:
-    """Check that all files have the same columns; return columns and Parquet schema."""
     headers, schemas = [], []
     for file in files:
         with _open(file) as table:
@@ -193,7 +192,6 @@ def _check_headers(files: list[Path], smiles: str | None) -> tuple[list[str], An
 
 @contextmanager
 def _open(path: Path) -> Iterator[OpenTable]:
-    """Context manager: open a table, or a `.smi` file as a table without header."""
     if format_suffix(path) != ".smi":
         with open_table(path) as table:
             yield table

@@ -351,7 +351,6 @@ def _convert(
 
 
 def _reason(error: Exception) -> str:
-    """Return an error message as one line, without the number of the graph."""
     if not isinstance(error, GnnakError):
         return f"it is malformed ({type(error).__name__})"
     text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")

@@ -72,7 +72,6 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
 
 
 def _read_folder(path: Path, reading: Reading) -> GraphRows:
-    """Read all graph files of a folder; tables, such as one of labels, are ignored."""
     every = visible_files(path)
     files = [file for file in every if format_suffix(file) not in TABLE_SUFFIXES]
     if not files:
@@ -102,7 +101,6 @@ def _read_edge_lists(path: Path, reading: Reading) -> GraphRows:
 
 
 def _read_graph6(path: Path, _: Reading) -> GraphRows:
-    """Read a graph6 file; lines that are not graph6 are bad rows."""
     content = read_bytes(path)
     try:
         return _from_file(GraphFile(parse_graph6(content, str(path))), str(path))

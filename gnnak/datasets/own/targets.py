@@ -137,7 +137,6 @@ def class_names(column: Sequence[str | None]) -> list[str | None]:
 
 
 def _without_point(text: str) -> str:
-    """Return a whole number without its decimal point, and other texts unchanged."""
     try:
         number = float(text)
     except ValueError:
@@ -278,7 +277,6 @@ def _encode_numbers(
 
 
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `GraphError` if there are over two rows, and all targets are constant."""
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):
         return

@@ -261,7 +261,6 @@ def _order_by_name(
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the only column that can be the target, or the only numeric column."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     if len(others) == 1:
@@ -284,7 +283,6 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
-    """Convert an array of targets to columns, for the readable graphs only."""
     try:
         table = as_array(y.detach().cpu() if isinstance(y, Tensor) else y)
     except ValueError as error:

@@ -19,7 +19,6 @@ def kernels_for(values: Tensor) -> ModuleType:
 
 @cache
 def _gpu_kernels() -> ModuleType:
-    """Import the Triton kernels on first use, since Triton may not be installed."""
     from gnnak.fast.kernels import gpu
 
     return gpu

@@ -222,7 +222,6 @@ def converted(name: str, value: Any, hint: Any) -> Any:
 
 
 def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
-    """Return whether a value can be converted to a type, and the converted value."""
     if kind is type(None):
         return value is None, None
     if get_origin(kind) is Literal:

@@ -130,7 +130,6 @@ class PhaseTimes(Callback):
 
 
 def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
-    """Run training steps; yield the seconds of each step, by phase."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     assert isinstance(data, GraphData)
     device = trainer.strategy.root_device
@@ -458,7 +457,6 @@ def _warm_up(
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Scale the measured seconds from `parts` of the data up to the `whole` data."""
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
     scaled = {name: six_digits(value * scale) for name, value in seconds.items()}

@@ -155,7 +155,6 @@ def _watch() -> None:
 
 
 def _leave(reason: str) -> None:
-    """End this process at once; the first worker prints the reason, if there is one."""
     with LEAVING:
         if reason and local_rank() == 1:
             sys.stderr.write(f"\nerror: {_sentence(reason)}\n")
@@ -260,7 +259,6 @@ class Monitor(threading.Thread):
         return _sentence(f"worker process {rank} {how_ended(code)}")
 
     def _leave(self, message: str) -> None:
-        """Kill the workers, print the message, show the cursor again, and exit."""
         for worker in self.workers:
             worker.kill()
         end_heartbeats()

@@ -170,7 +170,6 @@ class Checkpoint:
         return network.eval()
 
     def _lacks_weights(self) -> bool:
-        """Return whether `weights` are too few or too small for the model's options."""
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]
         widths.append(

@@ -84,7 +84,6 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 
 
 def _plain_text(record: Record) -> str:
-    """Return a record as JSON text that does not depend on the order of its keys."""
     return json.dumps(record, sort_keys=True, allow_nan=False)
 
 
@@ -138,7 +137,6 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def _has_key(content: bytes, key: str) -> bool:
-    """Return whether a file has an undamaged record with this `key`."""
     lines = (each for each in content.split(b"\n") if key.encode() in each)
     return any(
         found.get("key") == key for each in lines for found in whole_records(each)
@@ -166,7 +164,6 @@ def _unwritable(path: Path, error: OSError) -> str:
 
 
 def _write_whole(file: FileIO, line: bytes) -> None:
-    """Append a line to a file, completely or not at all, even if the disk is full."""
     written = file.write(line)
     if written < len(line):
         file.truncate(file.tell() - written)

@@ -129,7 +129,6 @@ class Cluster:
 
 
 def _four_digits(amount: float) -> float:
-    """Round down to four digits after the point, as many as Ray takes."""
     return math.floor(amount * 1e4) / 1e4
 
 
@@ -252,7 +251,6 @@ def _reason(error: Exception) -> str:
 
 
 def _own_results(places: Places, job: Job) -> Places:
-    """Return the places of a run whose record is stored in the folder of the run."""
     return replace(places, results=places.of(job.config, job.experiment))
 
 
@@ -313,7 +311,6 @@ class ClusterPool:
                 wait(ray, [*self.running], STOP_SECONDS, count)
 
     def _start(self, left: float) -> bool:
-        """Start a task; return False if none may start in the `left` seconds."""
         task = self.queue.take([task for task, _ in self.running.values()], left)
         if task is None:
             return False
@@ -326,7 +323,6 @@ class ClusterPool:
         return True
 
     def _finish(self, result: Any, task: Task, started: float) -> None:
-        """Append the record of a run that has ended, and show its outcome."""
         assert isinstance(task.job, Job)
         try:
             outcome, records = self.cluster.ray.get(result)

@@ -160,7 +160,6 @@ def multi_process_service() -> Iterator[bool]:
 
 
 def _call(command: list[str], text: str = "") -> bool:
-    """Run a program with `text` as its input; return whether it succeeded."""
     try:
         done = subprocess.run(
             command,
@@ -372,7 +371,6 @@ class Pool:
                     worker.connection.send(worker.task.job)
 
     def _receive(self) -> None:
-        """Wait for messages of workers, and replace workers that were killed."""
         left = max(0.0, min(POLL_SECONDS, self.end - time.monotonic()))
         ready = wait([worker.connection for worker in self._workers], left)
         for place, worker in enumerate(self._workers):
@@ -405,7 +403,6 @@ class Pool:
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
 
     def _replace(self, worker: _Worker) -> _Worker:
-        """Replace a worker that died; queue its run again, or report that it failed."""
         worker.process.join(timeout=10)
         ended = how_ended(worker.process.exitcode)
         task, log = worker.task, self.logs / f"worker-{worker.name}.log"
