@@ -110,7 +110,7 @@ TESTS = option(
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
 RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
-"""Fields of `RunOptions` that set options of a run; some names are short, as `lr`."""
+"""Fields of `RunOptions` that set options of a run, by short names such as `lr`."""
 
 
 @dataclass

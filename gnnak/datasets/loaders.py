@@ -95,7 +95,7 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample adjacency matrices (upper triangles); copy `pattern` inside block 0."""
+    """Sample adjacency matrices (upper triangles). Inside block 0, copy `pattern`."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)

@@ -22,8 +22,8 @@ Sampler = Callable[[int, np.random.Generator], nx.Graph]
 """Samples a graph; the arguments are its number of nodes and a random generator."""
 
 PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
-"""For training, validation and test: how many graphs are sampled for each number of
-nodes, and the numbers of nodes."""
+"""For training, validation and test, a pair: how many graphs are sampled of each size,
+and the sizes (numbers of nodes)."""
 KEEP_THRESHOLD = 0.9
 """As in the paper's code, `toggled` keeps an edge of a sparse graph if the mean of two
 uniform random numbers is below this, which keeps 98 % of the edges."""

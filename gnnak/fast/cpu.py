@@ -295,7 +295,7 @@ def run_base(
 
 
 def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
-    """Call modules in sequence; apply each ReLU that follows a batch norm in place."""
+    """Call modules in sequence; a ReLU directly after a batch norm works in place."""
     before = None
     for module in modules:
         if type(module) is nn.Sequential:

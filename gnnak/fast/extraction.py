@@ -14,9 +14,9 @@ from gnnak.graphs.ragged import pointers
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 WIDEST = 256
-"""Largest number of nodes in a block: consecutive nodes without edges to others."""
+"""Largest number of nodes in a block; `fast_reach` defines blocks."""
 MOST_ENTRIES = 1 << 26
-"""Largest number of entries of all matrices together, see `fast_reach`."""
+"""Largest total number of elements of the matrices in `fast_reach`."""
 HUB = 16
 """Largest supported in-degree, as a multiple of the mean in-degree of node copies."""
 BLOCK = 128

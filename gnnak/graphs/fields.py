@@ -92,7 +92,7 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` if values cannot be joined along `axis` (if None, stacked)."""
+    """Raise `GraphError` unless dtypes, devices and shapes (except at `axis`) agree."""
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:

@@ -344,7 +344,7 @@ UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
 def identify(counts: Tensor) -> dict[str, int]:
-    """Return `state_dict` entries that identify graphs by their `counts`, [2, g]."""
+    """Return `state_dict` entries that tell graphs apart by their nodes and edges."""
     nodes, edges = counts.sum(dim=1).tolist()
     sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
     return {"nodes": nodes, "edges": edges, "sizes": sizes}

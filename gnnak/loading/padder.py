@@ -153,8 +153,8 @@ FIRST_WINDOWS = 2
 """Until a padded form is used for the first time, only this many windows are padded.
 When the first batch is used, the second window is already being prefetched."""
 UNUSED_EPOCHS = 2
-"""Padding stops when more epochs than this have begun since a padded form was last
-used. An evaluation, for example, may come between two epochs of training."""
+"""If no padded form is used while more epochs than this begin, padding stops. An
+evaluation, for example, may come between two epochs of training."""
 
 
 class Demand:

@@ -307,7 +307,7 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 
 
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
-    """Find neighbours along outgoing edges; if undirected, these are `backwards`."""
+    """Find neighbours along outgoing edges; return `backwards` if they are the same."""
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
 

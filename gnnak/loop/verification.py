@@ -103,7 +103,7 @@ BUFFER_TOLERANCES = {
 `size` is the largest absolute value in the buffer. `change` is the largest amount by
 which a call without padding changes an entry of the buffer."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
-"""With autocast, a and b (see `BUFFER_TOLERANCES`) are at least these two numbers."""
+"""With autocast, the factors in `BUFFER_TOLERANCES` are at least these two numbers."""
 
 
 class _SavedBuffer:

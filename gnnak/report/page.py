@@ -214,7 +214,7 @@ def _drops(records: Sequence[Record]) -> list[Figure]:
 
 
 def _drop_errors(records: Sequence[Record]) -> Rows:
-    """Return one row per pair of runs: test errors with and without SubgraphDrop."""
+    """Return rows that compare a run's test error without and with SubgraphDrop."""
     runs: dict[tuple[Any, ...], dict[bool, Record]] = {}
     for record in records:
         model = parse_name(record["model"]).unsampled_name

@@ -29,7 +29,7 @@ class Filling(Compact):
     weight: Tensor
     """[entries], float64: the weight of the root in the mean that estimates `node`."""
     in_order: bool = False
-    """Whether entries are known to be sorted by the connected component of `node`."""
+    """True if the entries are sorted by connected component; False if unknown."""
 
     def at(self, entries: Tensor) -> Filling:
         node, subgraph = self.node[entries], self.subgraph[entries]
@@ -111,7 +111,7 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Return the `Filling` of nodes one edge farther from roots than in `before`."""
+    """From the `Filling` of nodes at distance d from roots, compute that for d + 1."""
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

@@ -199,7 +199,7 @@ class _Nearest:
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update scores after sampling `subgraph`; return False, as none increases."""
+        """Update scores after sampling `subgraph`; return False: no score increases."""
         frontier = self.root[subgraph : subgraph + 1]
         distance = 0
         while frontier.size:
@@ -222,7 +222,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample a random subgraph, then always one with the most least-covered nodes."""
+    """Sample subgraphs by the strategy "min-set-cover"; see `SubgraphDrop`."""
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)

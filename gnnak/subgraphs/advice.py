@@ -114,8 +114,8 @@ MOST_EDGES = 1 << 22
 SLICE = " a slice"
 """Suffix of the memory in the advice to set `max_copies`: "2.0 GB a slice"."""
 Alternative = tuple[str, str, Sizes]
-"""An alternative to egonets: its options, a suffix of its memory in the advice (such as
-`SLICE`, or empty), and the estimated numbers of copies."""
+"""An alternative to egonets: the options to set, the text that follows its memory in
+the advice (such as `SLICE`, or empty), and the estimated numbers of copies."""
 Cost = Callable[[Sizes, bool], float]
 """Returns the bytes that subgraphs of the given sizes need. If the second argument is
 True, only one layer at a time is in memory."""

@@ -136,7 +136,7 @@ def _sample(
 def _decoded(
     pair: Tensor, order: "Shuffle", root: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the numbers of `_sample` into `i * 2**BITS`, node `root[i]` and node v."""
+    """For each number (see `_sample`), return `i * 2**BITS`, `root[i]` and node v."""
     mask = (1 << BITS) - 1
     of_root = root.index_select(0, pair >> BITS)
     node = order.inverse(pair & mask).add_(of_root).bitwise_and_(mask)

@@ -220,7 +220,7 @@ class WholeGraph:
 
 
 class Seeds:
-    """Yields the batches of an epoch; None for those trained on before a resume."""
+    """Yields batches of seed nodes, or None for a batch that a resumed run skips."""
 
     def __init__(
         self,

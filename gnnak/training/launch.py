@@ -56,7 +56,7 @@ class Places:
     def of_run(
         cls, config: RunConfig, data: Path | None, runs: Path, results: Path | None
     ) -> Places:
-        """Return a run's folders; for own data, `results` is `runs` by default."""
+        """Return a run's folders; for own data, the default of `results` is `runs`."""
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
         return cls(data, runs, results or RESULTS)

@@ -126,7 +126,7 @@ def _figure(
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function that computes a score and applies `then`; NaN if undefined."""
+    """Return a function for a torchmetrics score, which is NaN if it is undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
         with warnings.catch_warnings():

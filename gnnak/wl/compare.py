@@ -20,7 +20,7 @@ from gnnak.wl.subgraph import subgraph_refinement
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Most int64 values that one round needs per node, edge or tuple (measured)."""
+"""Largest number of int64 values that a round needs per node, edge or tuple."""
 
 MOST_COUNTED = 1 << 22
 """Sizes of egonets are computed only if their upper bounds add up to at most this."""

@@ -40,7 +40,7 @@ class GraphUnion:
     edge_index: Tensor
     """[2, e]: all pairs (u, v) with an arc u -> v or v -> u, once in each order."""
     edge_color: Tensor
-    """[e]: the colour of each pair (u, v): an integer for its two arcs' labels."""
+    """[e]: the colour of each pair (u, v), from the labels of u -> v and v -> u."""
     forward: Tensor
     """[e]: True if there is an arc u -> v; False if there are only arcs v -> u."""
 

@@ -65,7 +65,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Map each graph to the first graph that colours alone prove isomorphic, [g]."""
+    """Map each graph to the first graph that colours prove isomorphic to it, [g]."""
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
     return _join(colored, own, kind, kind, own)
@@ -100,8 +100,9 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find isomorphic graphs without a search, by giving single nodes unique colours.
 
-    Returns three tensors, [g]: a number that differs only for graphs that are not
-    isomorphic, the first known isomorphic graph, and whether a search is needed.
+    Returns three tensors, [g]. First, a number that differs only for graphs that are
+    not isomorphic. Second, the first graph known to be isomorphic to each graph.
+    Third, whether a search is still needed.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
@@ -157,7 +158,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of graphs with the rarest fingerprint among those of one owner."""
+    """Return a mask: for each owner, its graphs with the rarest fingerprint."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)

@@ -79,14 +79,14 @@ class Steps(NamedTuple):
     target: Tensor
     """[entries]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
-    """[entries]: an integer for the edge colour or both edge colours of each entry."""
+    """[entries]: the colour of an entry's edge, or one number for its two edges."""
     sources: tuple[Tensor, ...]
     """One or two tensors [entries]: the index of the pair that has the first colour of
     the entry and, if entries have two colours, of the pair that has the second."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
-    """Find the entries of "inside" or, if `across`, of "across" (see the module)."""
+    """Find the elements of the multisets "inside" or "across" in the module's table."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
     root, node = pairs.root[target], near.node[entry]
@@ -98,7 +98,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find what LFWL(2) or, if `both`, SLFWL(2) collects for each pair (u, v)."""
+    """Find the elements of the multisets of LFWL(2) or, if `both`, of SLFWL(2)."""
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)

@@ -88,7 +88,7 @@ def _marks(subs: RootedSubgraphs, options: Options) -> Tensor:
 
 
 def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[Tensor]:
-    """Return the HASH of each egonet and, by `options`, more colours: tensors [s]."""
+    """Return the parts of each root's new colour, [s] each; the first part is HASH."""
     if options.hash == "exact":
         columns = [isomorphism_classes(inside)]
         if options.context:

@@ -64,7 +64,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def target_names(y: Any) -> tuple[str, ...]:
-    """Return the column names of `y`, or () if one is not a text or occurs twice."""
+    """Return the names of the columns of `y`; () unless they are distinct texts."""
     names = (getattr(y, "name", None),) if is_series(y) else ()
     names = tuple(y.columns) if is_frame(y) else names
     texts = tuple(name for name in names if isinstance(name, str) and name)

@@ -39,7 +39,7 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def random_folds(
     num_graphs: int, num_folds: int, seed: int, classes: Tensor | None
 ) -> Tensor:
-    """Assign graphs to random folds, [folds, g], with equal shares of `classes`."""
+    """Return test masks of random folds, [folds, g]; `classes` are spread evenly."""
     if classes is None:
         return folds_by_group(torch.arange(num_graphs), num_folds, seed)
     return stratified_folds(classes, num_folds, seed)

@@ -43,8 +43,8 @@ NUMBER = re.compile(
     rf"|(?P<point>(?:\d+\.\d*|\.\d+){EXPONENT})"
     rf"|(?P<whole>\d+{EXPONENT}))"
 )
-"""Matches a number; the matching group names its notation: `grouped` with separators of
-thousands (1.234,5 or 1,234.5), decimal `comma`, decimal `point`, or `whole`."""
+"""Matches a number. The group that matches is the notation: `grouped` (1.234,5, 1,234.5
+and so on), `comma` (1,5), `point` (1.5) or `whole` (15)."""
 LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
@@ -321,7 +321,7 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the columns `wanted` (if empty, all); unknown names rename all columns."""
+    """Return the columns `wanted`, or all; `wanted` may also be new names for all."""
     width = table.shape[1]
     known = known or default_names(width)
     if not set(wanted) <= set(known):

@@ -204,7 +204,7 @@ def lifted_gine_sum(
 
 
 class _LiftedGineSum(torch.autograd.Function):
-    """Autograd function of `lifted_gine_sum`; all matrices come before all biases."""
+    """Autograd function of `lifted_gine_sum`; `weights` are matrices, then biases."""
 
     @staticmethod
     def forward(
@@ -372,7 +372,7 @@ def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def _embeddings(layer: GNNAK) -> Tensor | None:
-    """Return embeddings to add or append to states, [t, h], or None without a table."""
+    """Return the hop embeddings in the base GNN's input, [t, h], or None."""
     if layer.hop_linear is not None:
         added, gates = _compute(layer, layer.hop_linear)
         remember_gates(layer, gates)

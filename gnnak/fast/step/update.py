@@ -176,7 +176,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set the optimiser's `capturable`, `fused`, any `rates`."""
+        """Context manager: set `capturable`, `fused` and, if given, learning rates."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

@@ -335,7 +335,7 @@ class Attributes:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return rows of graphs; `host` and `there` are graph numbers on CPU and device."""
+    """Return the rows of graphs, given their numbers on the CPU and on the device."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"

@@ -129,7 +129,7 @@ class Trial:
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Return the output's width and whether the GNN reads the edge argument.
 
-        If all calls fail, return None and `named` (is the argument in the signature?).
+        If all fail, return None and `named`: whether the signature has `argument`.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():

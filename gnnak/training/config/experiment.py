@@ -127,7 +127,7 @@ def _pairs(options: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def read_only(config: RunConfig) -> dict[str, Any]:
-    """Return a run's options by name, but of model options only those that are read."""
+    """Return a run's options by name, without those that its model ignores."""
     read = {f"model.{name}" for name in read_options(config.model)}
     options = flat(config.to_dict()).items()
     return {k: v for k, v in options if k in read or not k.startswith("model.")}

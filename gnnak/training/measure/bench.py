@@ -478,7 +478,7 @@ SETTINGS: dict[Growing, str] = {
     "channels": "model.channels",
     "coverage": "model.drop.min_coverage",
 }
-"""Maps each quantity to the option that sets it; for `nodes`, graphs are generated."""
+"""The option that sets each quantity. "nodes" has none, since graphs are generated."""
 DEGREE, DISTINCT, GRAPHS = 4, 32, 512
 """Node degree, largest number of distinct graphs, and default number of graphs."""
 

@@ -271,7 +271,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return gradients of tables; `gated` lists (gradient of the sums, table, key)."""
+    """Return each pool's table gradient; `gated` lists (gradient, table, key)."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)

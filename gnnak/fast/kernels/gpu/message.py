@@ -79,7 +79,7 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 
 @triton.jit
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
-    """Load columns of the state of edge `of`; if all edges share one, return `same`."""
+    """Load columns of the state of edge `of`; if `SAME`, return `same` instead."""
     if SAME:
         return same
     return widened(tl.load(e + of.to(tl.int64) * width + column, inside, 0.0))
@@ -123,7 +123,7 @@ def to_copies(
     grad_eps, grad_e, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of `grad_c`, and partial sums of `grad_eps` and `grad_e`."""
+    """Compute some rows of `grad_c`, and partial sums of `grad_eps` and `grad_e`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
