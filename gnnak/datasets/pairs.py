@@ -77,7 +77,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with equal trees at all nodes; add the separate graph `extra`."""
+    """Build cycles with the tree `parent` at every node; add the graph `extra`."""
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
     first = 0

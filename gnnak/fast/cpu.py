@@ -162,12 +162,12 @@ class Messages(NamedTuple):
     """The v distinct messages: one per pair (edge, distance from source to root)."""
 
     source: Incidence
-    """[v, u]: the 1 in row i marks the pair (node, distance) that sends message i."""
+    """[v, u]: the 1 in row i marks message i's sender, of u pairs (node, distance)."""
     edge: Incidence
     """[v, e]: the 1 in row i marks the edge of message i."""
     into: Incidence
-    """[m, v + u]: in row i, ones in the first v columns mark the messages to node copy
-    i. The 1 in the last u columns marks the pair (node, distance) of node copy i."""
+    """[m, v + u], for u pairs (node, distance). In row i, ones in the first v columns
+    mark the messages to node copy i. The 1 in the last u columns marks its pair."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -356,7 +356,7 @@ def _has_known_parts(layer: GNNAK) -> bool:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears`, then the encoding's MLP. Without an MLP, `linears` is empty."""
+    """Apply `linears`, then the encoding's MLP; without an MLP, return `rows`."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

@@ -155,7 +155,7 @@ def fast_filling(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix of `filling_of`, its values sorted by connected component."""
+    """Compute `filling_of`, with the matrix entries sorted by connected component."""
     if plan is None or not can_sample(serves, plan):
         return NotImplemented
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at

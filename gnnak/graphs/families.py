@@ -213,7 +213,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return all matrices that `switched` makes of `matrix` with row sums `value`."""
+    """Return every `switched(matrix, signs)` in which each row has the sum `value`."""
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
     space = vectors[:, np.abs(values - value) < 1e-6]
@@ -236,10 +236,10 @@ def _independent_rows(space: NDArray[np.float64]) -> list[int]:
 
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""For each of the `regular_two_graphs`: the indices of its `descendants` in `srg25`."""
+"""For each of `regular_two_graphs`: which of its `descendants` `srg25` returns."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""For each of `regular_two_graphs`, the indices of the `regular_members` in `srg26`."""
+"""For each of `regular_two_graphs`: which of its `regular_members` `srg26` returns."""
 
 
 def srg16() -> list[Graph]:

@@ -35,7 +35,7 @@ def ragged_ranges_to(
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Repeat row i `count[i]` times; return these rows, and position + `shift[row]`."""
+    """List i `count[i]` times; return the list, and its positions plus `shift[i]`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)

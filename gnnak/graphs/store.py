@@ -152,7 +152,7 @@ class GraphStore:
         return torch.stack([self.num_nodes, self.num_edges, *start])
 
     def _chosen(self, indices: Indices) -> tuple[Tensor, Tensor, list[int]]:
-        """Return the chosen indices, `_table` columns and total [nodes, edges]."""
+        """Return indices of graphs, their columns of `_table`, total [nodes, edges]."""
         host, graph = indices_at(indices, len(self), self.device)
         total = self.counts[:, host].sum(dim=1).tolist()
         return graph, self._table.index_select(1, graph), total

@@ -125,7 +125,7 @@ class BatchMaker:
             return pointers(store.counts[0 if axis == "nodes" else 1, positions])
 
         def shifts(name: str) -> Tensor | None:
-            """Return the number that batching added to each graph's indices."""
+            """Return, for each graph, the number that batching added to its indices."""
             positions = torch.tensor(numbers, device="cpu")
             attribute = attributes.tensors.get(name)
             step = None if attribute is None else attribute.step

@@ -50,7 +50,7 @@ ALONE = (
     "assembles batches on their device, without worker processes, in the order that "
     "shuffle and seed give"
 )
-"""Why a `GraphLoader` lacks some options of PyG's `DataLoader`."""
+"""Completes the message that a `GraphLoader` lacks an option of PyG's `DataLoader`."""
 
 
 class GraphLoader(HasEpochs):
@@ -351,7 +351,7 @@ def identify(counts: Tensor) -> dict[str, int]:
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Check `state` against the loader's, `mine`; return its epoch and next batch."""
+    """Check that `state` fits a loader (`mine`); return its epoch and next batch."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

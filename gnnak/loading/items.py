@@ -48,7 +48,7 @@ class Item:
     positions: list[int] | None = None
     """Positions of the batch's graphs in the store; None if they are not known."""
     rows: Tensor | None = None
-    """[r]: the nodes of one large graph that are trained or scored. None: all nodes."""
+    """[r]: the nodes of one large graph that are trained or scored; None means all."""
 
 
 DERIVED = "_derived"

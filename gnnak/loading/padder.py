@@ -26,8 +26,8 @@ LARGEST_STDS = 5.0
 """With more than `FEW_BATCHES` batches, the largest shape is the mean size plus this
 many standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
-"""Apart from the largest, shapes are computed from at least this many batches' sizes.
-After each change of the largest shape, this many batches are padded to this shape."""
+"""The shapes other than the largest are computed from the sizes of at least this many
+batches. After each change of the largest shape, this many batches are padded to it."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
 """Each number z gives one smaller shape, with the sizes mean + z * std. Fewer shapes
 would mean more padding, and more shapes would mean more CUDA graphs."""

@@ -62,12 +62,11 @@ class _Part(NamedTuple):
 
     begin: int
     lines: int
-    """Number of lines that store the field: for an `edge_index` two (sources, targets),
-    else one."""
+    """Number of lines: 2 for an `edge_index` (sources, targets), 1 for other fields."""
     real: int
     """Number of int64 values in each line, without padding."""
     size: int
-    """Number of int64 values in a line, with padding."""
+    """Number of int64 values in each line, with padding."""
 
     def shaped(self, view: Tensor, trim: bool) -> Tensor:
         if self.lines == 1:

@@ -30,7 +30,7 @@ Mode = Literal["shared", "scope"]
 is called its scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
 ALONE = "samples neighbours uniformly, without replacement and without worker processes"
-"""Why a `RootLoader` lacks some options of PyG's loaders."""
+"""Completes the message that a `RootLoader` lacks an option of PyG's loaders."""
 Sample = tuple[dict[str, Any], RootedSubgraphs | None]
 """The fields of a batch by name, and its rooted subgraphs."""
 
@@ -274,7 +274,7 @@ def check_subgraphs(extractor: object) -> None:
 
 
 def count_hops(num_layers: int | None, num_neighbors: object, reach: int) -> int:
-    """Return the number of hops of the search; each layer needs `reach` hops.
+    """Return the number of hops: one per listed number, or `reach` for each layer.
 
     >>> count_hops(None, [5, 5, 5], 2), count_hops(3, 10, 2), count_hops(None, 10, 2)
     (3, 6, 4)
@@ -338,7 +338,7 @@ def subgraphs_of_first(
     num_roots: int,
     generator: torch.Generator,
 ) -> RootedSubgraphs:
-    """Extract a subgraph per node; those from `num_roots` on may have only the root."""
+    """Extract a subgraph per node; nodes from `num_roots` on may be alone in theirs."""
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)
     root = torch.arange(num_nodes, device=edge_index.device)

@@ -240,7 +240,7 @@ SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Like `GROUPS`, for grouping `SampledSubgraphs.filling` by row or by column."""
+"""Like `GROUPS`, for the entries of `SampledSubgraphs.filling`, by row or by column."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -341,7 +341,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return the integer tensors of the graphs and, if any, those of the subgraphs."""
+    """Return the `Field`s of the graphs and, in a second dict, of any subgraphs."""
     batch, whole = window.batch, window.subgraphs
     fields = {
         ("graphs", "edge_index"): Field(batch.edge_index, "edges", "nodes", "edges"),
@@ -396,7 +396,7 @@ def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
 
 
 def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
-    """Return each grouping that a window has, with the axes of groups and of rows."""
+    """Return the items of `GROUPS` and `SAMPLED_GROUPS` that exist for a window."""
     sampled = isinstance(window.subgraphs, SampledSubgraphs)
     groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
     if window.batch.edge_attr is None:

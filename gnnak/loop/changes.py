@@ -226,7 +226,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """From now on, ignore numbers in the model that change in this `with` block."""
+        """Context manager: from now on, ignore numbers that change in the block."""
         if not self._is_same():
             self.remember()
         yield
@@ -313,7 +313,7 @@ class StoredTensors:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of each attribute or, if it is a dict, of each entry."""
+    """Yield (name, value) of each attribute; if the value is a dict, of its entries."""
     for name, value in vars(module).items():
         if name in OF_LIBRARIES:
             continue

@@ -99,7 +99,7 @@ BUFFER_TOLERANCES = {
     torch.half: (5e-2, 4e-3),
     torch.bfloat16: (5e-2, 2e-2),
 }
-"""Per dtype, two factors (a, b): padding may change a buffer by a * change + b * size.
+"""Maps dtypes to (a, b): padding may change a buffer by at most a * change + b * size.
 `size` is the largest absolute value in the buffer. `change` is the largest amount by
 which a call without padding changes an entry of the buffer."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
@@ -315,9 +315,9 @@ TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 is the largest absolute value in the output or, in a matrix, in the column. A complex
 dtype has the factor of its real part. For other dtypes, see `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
-"""The factor t for dtypes not in `TOLERANCES` and, with autocast, for all dtypes."""
+"""The factor for dtypes that are not in `TOLERANCES`; with autocast, for all dtypes."""
 FLOOR = 1e-2
-"""Added to the size in `TOLERANCES`, since outputs near 0 may have rounding errors."""
+"""Added to the size in the formula of `TOLERANCES`, for rounding errors near 0."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200

@@ -113,7 +113,7 @@ def parse_name(name: str) -> ModelForm:
 
 
 def read_options(options: ModelOptions) -> set[str]:
-    """Return the names of the options that the model `options.name` uses."""
+    """Return the names of the options that the model `options.name` reads."""
     form = parse_name(options.name)
     member = None if form.member is None else MEMBERS[form.member]
     found = {"name", "num_layers", "channels", "dropout"}

@@ -51,7 +51,7 @@ class Parts:
         return self.options.channels
 
     def reduce(self, published: Reduce) -> Reduce:
-        """Return the option `reduce`; if it is None, the paper's, `published`."""
+        """Return the option `reduce` or, if None, the paper's choice, `published`."""
         return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:

@@ -51,7 +51,7 @@ class Plan:
 class Fact:
     dataset: str
     statistic: str
-    """`graphs`, `outputs` (classes or tasks), or `nodes` or `edges` (mean numbers)."""
+    """`graphs`, `outputs` (classes or tasks), `nodes` or `edges` (means per graph)."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class PaperTable:
     rows: tuple[tuple[Cell, ...], ...]
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells that show results of runs, but only one per config."""
+        """Yield, for each config, the first cell that shows results of its runs."""
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
             if cell.plan is not None and cell.config not in seen:

@@ -30,8 +30,8 @@ from gnnak.training.records.results import Record, environment, read_records
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""If the records have at most this many runs of the paper's tables, they count as own
-runs of the user."""
+"""If at most this many runs belong to the paper's tables, the report shows all runs as
+the user's own."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,

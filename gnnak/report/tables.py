@@ -90,7 +90,7 @@ class Counts:
 
 
 KNOWN = TABLES / "_worse.yaml"
-"""Maps parts of cell titles to reasons why our numbers in these cells are worse."""
+"""File that maps a part of a cell's title to the reason why our number is worse."""
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:

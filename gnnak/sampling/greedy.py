@@ -263,7 +263,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark sampled `nodes`; return whether the least covered were marked anew."""
+        """Unmark sampled `nodes`. If no mark is left, set new marks and return True."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

@@ -133,7 +133,7 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count True values per row and group, [rows, size]; column j is in `index[j]`."""
+    """Count True per row and group, [rows, size]; column j is in group `index[j]`."""
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

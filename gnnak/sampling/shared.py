@@ -205,7 +205,7 @@ class ThreadState(threading.local):
 
     @property
     def trusts_versions(self) -> bool:
-        """Whether, once edges were compared, equal version counters are enough."""
+        """Whether later calls need to compare only version counters of edges."""
         return self.in_model and not self.is_recomputing
 
     @property

@@ -32,8 +32,9 @@ CGROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""Maps a controller of control groups ("" for version 2) to files with the memory limit
-and use, and to the entry of `memory.stat` for memory that Linux frees on demand."""
+"""Maps a controller of control groups ("" in version 2) to the names of two files, with
+the memory limit and the memory use, and to the entry of `memory.stat` for memory that
+Linux frees on demand."""
 
 
 def free_bytes(device: torch.device) -> int | None:

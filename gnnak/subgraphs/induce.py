@@ -105,10 +105,11 @@ def induced_edges(
 def induced_subgraphs(
     root: Tensor, key: Tensor, neighbors: Neighbors, max_hops: int, limit: CopyLimit
 ) -> RootedSubgraphs:
-    """Return the subgraphs with the nodes `key`, [m], and all edges between them.
+    """Return the subgraphs with the node copies `key`, [m], and all edges between them.
 
-    `key` has sorted numbers `i * n + v` for each node v of the subgraph of root number
-    i, including the root. `hop` is -1 without a path of at most `max_hops` edges.
+    `key` is sorted. It has the number `i * n + v` for each node v of the subgraph of
+    root number i, including the root. A node copy has `hop` -1 if no path to its root
+    has at most `max_hops` edges.
     """
     size, num_edges = max(neighbors.num_nodes, 1), neighbors.edge.numel()
     subgraph = key // size
@@ -125,7 +126,8 @@ def induced_subgraphs(
 class Pairs(NamedTuple):
     """All pairs of adjacent nodes, in CSR form; parallel edges give several pairs.
 
-    A pair is only in the row of its node with fewer edges, so that hubs have few pairs.
+    The row of node v has pairs (v, other). A pair is only in the row of its node with
+    fewer edges, so that hubs have few pairs.
     """
 
     ptr: Tensor
@@ -133,8 +135,8 @@ class Pairs(NamedTuple):
     other: Tensor
     """[pairs]: for each pair in the row of a node, the other node of the pair."""
     inward: Tensor
-    """[pairs]: position of the edge other -> v among all edges to v, the node of the
-    pair's row; -1 if there is no such edge."""
+    """[pairs]: position of the edge other -> v among all edges to v; -1 if there is no
+    such edge."""
     outward: Tensor
     """[pairs]: position of the edge v -> other among all edges to `other`; -1 if there
     is no such edge."""

@@ -105,7 +105,7 @@ def _check_floats(alpha: float, tolerance: float) -> None:
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
-    """Return each root's pair with itself and `size` - 1 others of largest `value`."""
+    """For each root, return (root, root) and `size` - 1 others of largest `value`."""
     number = pair >> BITS
     is_root = pair & NODE == root.index_select(0, number)
     key = ((number + 1) << 41) - value.masked_fill(is_root, ONE + 1)

@@ -38,8 +38,9 @@ def list_walks(
 ) -> tuple[Tensor, int]:
     """List walks of up to `num_hops` steps to the roots, but at most `most` walks.
 
-    A walk from v to `root[i]` is the number `(i * n + v) * (num_hops + 1) + length`;
-    walks can repeat. Also return the length up to which all walks are listed.
+    A walk from v to `root[i]` is the number `(i * n + v) * (num_hops + 1) + length`.
+    Different walks can have equal numbers. `all_roots` says whether every node is a
+    root. Also return the length up to which all walks are listed.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
@@ -210,9 +211,9 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        If `most[i]` nodes have been found for root i, these are all of its component,
-        and the search from this root ends. Returns the parts, last roots first; [] if
-        no search ends and there is only one part.
+        Root i has `most[i]` nodes in its component; once all are found, its search
+        ends. Returns the parts, those of the last roots first. The list is empty if no
+        search ends and one part is enough.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())

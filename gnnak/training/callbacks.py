@@ -84,7 +84,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Context manager: sum rows * (1, mean, variance) of batch norm inputs, [3, c]."""
+    """Context manager: yield, per batch norm, the sums that `_add` updates, [3, c]."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():

@@ -86,8 +86,8 @@ class _GNNAKEstimator(BaseEstimator):
         batch_size: Graphs per training step.
         learning_rate: Learning rate of Adam.
         seed: Seed of the weights, the batches and the validation graphs.
-        node_attr: Node attributes that are the features; if None, `x`.
-        edge_attr: Edge attributes that are the features; if None, `edge_attr`.
+        node_attr: Node attributes used as features; if None, the one named `x`.
+        edge_attr: Edge attributes used as features; if None, the one named `edge_attr`.
         settings: Any other options by name, such as `{"train.clip": 1.0}`.
 
     Attributes:

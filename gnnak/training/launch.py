@@ -149,7 +149,7 @@ def _warn_of_one_way(dataset: Dataset) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold; `[config]` if it sets a fold or there are none."""
+    """Return a config per fold; only `config` if it sets a fold or no folds exist."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]

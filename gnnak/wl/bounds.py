@@ -50,10 +50,10 @@ MEMBER_BOUNDS: dict[str, str] = {
 }
 """Maps a prefix such as "dss" of "dss-gin" to a WL test that bounds this subgraph GNN
 with every base GNN that 1-WL bounds. Zhang et al. (2023) prove the bounds, except those
-of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we derived. The bound of Local 2-FGNN
-holds because Local 2-FGNN collects what GSWL and SLFWL(2) collect, and SLFWL(2) is more
-powerful than GSWL. "swl" also bounds a k-hop GNN of one layer. The bound of Nested GNN
-is valid only without the encoding "resistance"."""
+of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we derived. Local 2-FGNN collects what GSWL
+and SLFWL(2) collect; its bound is SLFWL(2), the more powerful of these two tests. "swl"
+also bounds a k-hop GNN of one layer. The bound of Nested GNN is valid only without the
+encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
 """Subgraph GNNs that know the root only from encodings of pairs (root, node)."""

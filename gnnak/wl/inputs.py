@@ -74,7 +74,7 @@ class GraphUnion:
 
 
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
-    """List nodes (or edges) of `graphs`, and their graph's position in `graphs`."""
+    """Return nodes (or edges) of `graphs`, and which of `graphs` each belongs to."""
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
     return entry, place
@@ -278,7 +278,7 @@ def _one_way(union: GraphUnion) -> list[int]:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Write numbers 1, 2, ... of distinct labels to `out`; the label None gets 0."""
+    """Write a number per label to `out`: 0 for None, 1, 2, ... for distinct labels."""
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
     for index, given in enumerate(labels):

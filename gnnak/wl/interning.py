@@ -46,8 +46,9 @@ def rank_rows(*columns: Tensor) -> Tensor:
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Replace each multiset by a rank; only equal multisets get equal ranks.
 
-    Entry i belongs to multiset `row[i]` and has `value[i]`. A multiset becomes a sorted
-    list of (value, count) items, which are merged in pairs until one item is left.
+    Entry i has the value `value[i]` and is in multiset `row[i]`. A multiset becomes a
+    sorted list of (value, count) items. Then every two neighbouring items are replaced
+    by their rank as a pair, until one item is left.
     """
     if not row.numel():
         return torch.zeros(num_rows, dtype=torch.long, device=row.device)
@@ -69,7 +70,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Count equal values in a row; return row and rank of each pair (value, count)."""
+    """For each distinct (row, value), return the row and the rank of (value, count)."""
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value

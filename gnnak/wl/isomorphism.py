@@ -19,7 +19,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask, [n]: the nodes with the lowest repeated colour of their graph."""
+    """Mark, [n], each graph's nodes of the lowest colour that several nodes have."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1

@@ -81,8 +81,8 @@ class Steps(NamedTuple):
     label: Tensor
     """[entries]: the colour of an entry's edge, or one number for its two edges."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [entries]: the index of the pair that has the first colour of
-    the entry and, if entries have two colours, of the pair that has the second."""
+    """[entries]: the pair, as an index, whose colour is the first colour of each entry.
+    If entries have two colours, a second tensor has the pairs of the second colours."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:

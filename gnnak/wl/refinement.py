@@ -141,8 +141,8 @@ def tuple_refinement(
     """Refine colours of k-tuples of nodes until they are stable.
 
     In round 0, the colour of a tuple encodes the colours of its nodes and of all pairs
-    of them. A round combines it with the tensors, [tuples], that `update` returns. The
-    last colouring that is yielded is the stable one.
+    of its nodes. In each round, `update` returns tensors, [tuples], that are combined
+    with the old colours. The last colouring that is yielded is the stable one.
     """
     sizes = union.sizes
     parts = [((sizes == n).nonzero().flatten(), n) for n in sizes.unique().tolist()]
@@ -180,7 +180,7 @@ def oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Number the multisets along the last axis; equal multisets get equal numbers."""
+    """Replace multisets along the last axis by ranks, equal for equal multisets."""
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
     width = widths.repeat_interleave(torch.tensor(heights))

@@ -70,7 +70,7 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Return a tensor [n] with `column[i] + 1` at the root of egonet i, else 0."""
+    """Return a tensor [n]: `column[i] + 1` at the root of egonet i, 0 elsewhere."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values

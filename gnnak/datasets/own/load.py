@@ -334,7 +334,7 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read graphs and targets; also return "test" if only test nodes are scored."""
+    """Return graphs, targets, and "test" if only test nodes are scored, else None."""
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)
@@ -400,7 +400,7 @@ def _matched(
 def _rows(
     data: Any, own: OwnData, featurizer: str = "ogb", trained: bool = False
 ) -> GraphRows:
-    """Read graphs, and replace decimal commas in the columns of numbers by points."""
+    """Read graphs, check their attributes, and write decimal commas as points."""
     named = own.node_attr, own.edge_attr
     rows = as_rows(data, Reading(own.smiles, *named, own.graphs, featurizer, trained))
     check_any(rows)

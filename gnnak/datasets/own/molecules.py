@@ -52,8 +52,8 @@ class Featurizer(NamedTuple):
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on gnnak's own data sets gives the mean embedding to categories
-    that no training graph has. Training on the user's data always does so."""
+    """Whether categories that no training graph has get the mean embedding after the
+    training on a data set of gnnak. With the user's data, they always get it."""
 
 
 FEATURIZERS = {

@@ -35,13 +35,13 @@ class Reading:
     node_attr: tuple[str, ...] = ()
     """Attributes of nodes to use as features; if empty, the attribute `x`."""
     edge_attr: tuple[str, ...] = ()
-    """Attributes of edges to use as features; if none, that named `edge_attr`."""
+    """Attributes of edges to use as features; if empty, the one named `edge_attr`."""
     limit: int | None = None
     """Number of rows to read, from the first one on; if None, all rows."""
     featurizer: str = "ogb"
     """Name of the featurizer for SMILES strings."""
     trained: bool = False
-    """Whether a trained model, and not the user, names the attributes."""
+    """Whether the names of attributes come from a trained model, not from the user."""
 
 
 def is_frame(data: object) -> bool:
@@ -316,7 +316,7 @@ def _networkx_features(
 def _pyg_features(
     store: GraphStore, graphs: Sequence[Any], node_attr: Names, edge_attr: Names
 ) -> FeatureUse:
-    """Return the names of features (default: `x`, `edge_attr`) and unused fields."""
+    """Return which fields are features (default `x`, `edge_attr`), which are unused."""
     nodes = node_attr or ("x",) * (store.x is not None)
     edges = edge_attr or ("edge_attr",) * (store.edge_attr is not None)
     fields = field_axes(graphs, store)

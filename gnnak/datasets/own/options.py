@@ -48,7 +48,7 @@ class OwnData:
     skip_bad: bool = False
     """Whether rows that cannot be used are left out; if False, they raise an error."""
     node_attr: tuple[str, ...] = ()
-    """Names of the node attributes that are used as features; if empty, `x`."""
+    """Names of node attributes used as features; if empty, the one named `x`."""
     edge_attr: tuple[str, ...] = ()
     """Names of edge attributes used as features; if empty, one named `edge_attr`."""
     graphs: int | None = None

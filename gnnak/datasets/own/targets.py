@@ -127,7 +127,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Write class names alike: 1.0 as 1; if `TRUE` and `true` occur, both as `true`."""
+    """Write equal classes alike: 1.0 as 1, and `TRUE` as `true` if both occur."""
     names = [None if text is None else _without_point(text) for text in column]
     known = {name for name in names if name is not None}
     lower = {name.lower() for name in known}
@@ -218,7 +218,7 @@ def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) ->
 
 
 def _words(column: Sequence[str | None]) -> list[str]:
-    """Return the distinct words; [] if at least half of the values are numbers."""
+    """Return the distinct words; [] if they are at most half of the distinct values."""
     distinct = {text for text in column if text is not None}
     words = sorted(text for text in distinct if as_number(text) is None)
     return words if 2 * len(words) > len(distinct) else []
@@ -227,7 +227,7 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str]
 ) -> Targets:
-    """Encode a class as its position in `classes` (if empty, in the sorted classes)."""
+    """Encode a class by its position in `classes`; if empty, in the sorted classes."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]

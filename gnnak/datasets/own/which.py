@@ -66,8 +66,8 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    Columns of words are unchanged, and so are classes in mixed notations. Other columns
-    raise `GraphError` if they have thousands separators, or decimal commas and points.
+    Columns of words are unchanged. If a column has thousands separators, or decimal
+    commas and decimal points, classes are unchanged; other columns raise `GraphError`.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -246,7 +246,7 @@ KEYS = ("id", "index", "graph", "name")
 def _order_by_name(
     columns: Columns, names: Sequence[str], labels: str
 ) -> list[int] | None:
-    """Return graphs' rows in a table of labels; None if the table names no graphs."""
+    """Return each graph's row in a table of labels; None if it names no graphs."""
     for key, cells in columns.items():
         row = {str(cell): number for number, cell in enumerate(cells)}
         if key.lower() not in KEYS or row.keys().isdisjoint(names):

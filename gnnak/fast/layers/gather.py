@@ -83,7 +83,7 @@ def mean_of(sums: Tensor, groups: Groups) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Autograd function of `values[index]`; group v has all i with `index[i] == v`."""
+    """Autograd function of `values[index]`; output row i is in group `index[i]`."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:

@@ -94,7 +94,7 @@ def run_gine(
 
 
 class _GineLinear(torch.autograd.Function):
-    """Autograd function: GINE's sums of messages, then a Linear; also returns `c`."""
+    """GINE's sums of messages, then a Linear; also returns `c` and `Moments`."""
 
     @staticmethod
     def forward(
@@ -158,7 +158,7 @@ def run_pna(
 
 
 class _PairLinear(torch.autograd.Function):
-    """Autograd function: `matrix` times states of target, source and edge, [f, w]."""
+    """Autograd function: apply `matrix` to states (target, source, edge), [f, w]."""
 
     @staticmethod
     def forward(

@@ -258,7 +258,7 @@ def offset_grad(
 
 
 class Pool(NamedTuple):
-    """The last norm of an encoding's MLP, and the groups of node copies to sum."""
+    """How to pool an encoding: the last norm of its MLP, and groups of node copies."""
 
     norm: BatchNorm
     groups: Groups

@@ -226,7 +226,7 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Rows:
-    """Compute node states with hop embeddings (`plain.lift`); recompute in backward."""
+    """Compute `plain.lift`, states of node copies; the backward pass recomputes it."""
     node = subgraphs.node
 
     def gather(x: Tensor, table: Tensor | None) -> Tensor:

@@ -91,10 +91,10 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 
 
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return `x @ matrix.t()`, [n, 2, c'], for `x`, [n, 2, c].
+    """Return `x @ matrix.t()`, [n, 2, c'], for two states of each node, `x`, [n, 2, c].
 
-    The mean of the rows of `x` is subtracted before the product, and its product is
-    added. Otherwise, rounding to TensorFloat-32 could lose differences between rows.
+    The mean over all nodes is subtracted from `x`, and its product with `matrix` is
+    added. Otherwise, rounding to TensorFloat-32 could lose differences between nodes.
     """
     # The mean of no row is NaN.
     mean = x.detach().mean(dim=0).nan_to_num()
@@ -102,7 +102,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`; `weights` are of both MLPs and of `mix`."""
+    """Autograd function of `fused_block`; `weights` are from both MLPs and `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class _Block(torch.autograd.Function):
 
 
 class _PooledBlock(torch.autograd.Function):
-    """Autograd function: `pool_pairs` of `x`, and of the product of both MLPs."""
+    """Autograd function: pool `x`, and pool the product of the outputs of both MLPs."""
 
     @staticmethod
     def forward(

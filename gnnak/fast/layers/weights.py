@@ -86,9 +86,10 @@ class WeightProducts(NamedTuple):
     """Maps encodings to their gates, [t, c]. Those of the centroid encoding are missing
     if they are multiplied into the field `centroid`."""
     centroid: Tensor | None
-    """[c, w + 4]: the matrix [P, b, b, b, b]. If the centroid encoding has gates, they
-    multiply the rows. The matrix maps the roots' states s, with `BIAS_COLUMN` appended,
-    to the centroid encoding. None if `project` is the identity."""
+    """[c, w + 4]: the matrix [P, b, b, b, b]. If the centroid encoding has a gate, row
+    i is multiplied by the gate's factor for channel i. The matrix maps the state s of a
+    root, with `BIAS_COLUMN` appended, to the root's centroid encoding. None if
+    `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:

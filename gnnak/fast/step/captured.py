@@ -71,14 +71,14 @@ def make_captured_model(
 
 
 class CapturedStep:
-    """A training step that is captured as a CUDA graph per batch shape, and replayed.
+    """A training step, captured as one CUDA graph per batch shape, and replayed.
 
     Smaller shapes share the buffers of the largest shape. If a batch does not fit into
     these buffers, all buffers and CUDA graphs are freed, and the shape of the batch
-    becomes the largest. A shape that has lost its buffers never becomes the largest;
-    otherwise, two shapes could replace each other for ever. `release` frees tensors of
-    a step in the memory of CUDA graphs, such as gradients. Data that change between
-    steps must be in the batch (`Item`), or at fixed addresses.
+    becomes the largest. A shape whose buffers were freed never becomes the largest, so
+    two shapes cannot replace each other for ever. Before CUDA graphs are freed, a call
+    of `release` frees the step's tensors in their memory, such as gradients. Data that
+    change between steps must be in the batch (`Item`), or at fixed addresses.
     """
 
     def __init__(
@@ -198,10 +198,10 @@ class _StaticBuffers:
 
 
 class CapturedModel(CapturedStep):
-    """Captures a model's forward pass, backward pass and update per batch shape.
+    """Captures a model's forward pass, backward pass and update for each batch shape.
 
-    Run the backward pass before the next call, which overwrites activations. `last` has
-    the passes that the last call replayed; None if that call was not a replay.
+    Run the backward pass before the next call, because a call overwrites activations.
+    `last` has the `_Passes` that the last call replayed; None if it replayed none.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 def _rows(
     where: str, graph: nx.Graph, names: Sequence[Names | None], categories: Categories
 ) -> list[list[list[float]]]:
-    """Return four tables: of node features, edge features, graph and node targets."""
+    """Return tables of node features, edge features, graph targets and node targets."""
     nodes = [(f"node {n!r} of {where}", data) for n, data in graph.nodes(data=True)]
     edges = [(f"edge {(s, t)!r} of {where}", d) for s, t, d in graph.edges(data=True)]
     parts = zip(names, (nodes, edges, [(where, graph.graph)], nodes), strict=True)

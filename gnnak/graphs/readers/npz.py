@@ -215,7 +215,7 @@ END = b"PK\x05\x06"
 END_BYTES = 22
 """Bytes of a zip file's end record, after which a comment of up to 2^16 may follow."""
 MANY = 0xFFFF
-"""The end record says this number if the file has at least this many members."""
+"""The number of members in the end record if the file has this many members or more."""
 
 
 def check_entries(content: IO[bytes]) -> None:

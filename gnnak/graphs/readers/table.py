@@ -135,7 +135,7 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
 
 
 def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
-    """Return whether header and first row have equally many cells, more than one."""
+    """Return whether header and first row have equally many cells, at least two."""
     lines = iter(lambda: text.readline(LONGEST_HEADER), "")
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:

@@ -87,7 +87,7 @@ If they were 0, PyTorch would divide the gradient between them and messages of 0
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return the minimum or maximum of the rows of each index, or 0 if it has none."""
+    """Return minima or maxima of rows by group `index`, [size, c]; 0 without rows."""
     rows = index[:, None].expand_as(values)
     out = values.new_full((size, values.size(1)), _STARTS[which])
     found = out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -52,7 +52,7 @@ class Inputs:
     """Arguments that the base GNN gets unchanged."""
 
     def lifted(self, subgraphs: RootedSubgraphs) -> dict[str, object]:
-        """Copy all arguments to node copies and edge copies; return them by name."""
+        """Return arguments by name; those per node or edge have a row per copy."""
         return {
             **{name: lift(value, subgraphs) for name, value in self.node.items()},
             **{name: lift_edges(value, subgraphs) for name, value in self.edge.items()},

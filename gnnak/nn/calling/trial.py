@@ -258,7 +258,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 def _run(
     gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
 ) -> tuple[Trial | None, Calling | None]:
-    """Return the first trial that succeeds (else the first one) and its result."""
+    """Return the first successful trial, with its result; else the first and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further, edge_attr)

@@ -24,8 +24,8 @@ class Rings(NamedTuple):
     edges: dict[tuple[int, int], Tensor]
     """Maps (source ring, target ring) to the edges between the rows of these rings, [2,
     edges]. The target ring is the source ring or the next inner ring. In padded rings,
-    there is a column for every edge copy of the batch. If an edge copy is not between
-    these two rings, both entries of its column are padding rows."""
+    every edge copy of the batch has a column. If the edge copy is not between these two
+    rings, the column has a padding row of each ring."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, a scalar; None if there is no padding."""
 

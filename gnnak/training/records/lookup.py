@@ -58,7 +58,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return runs of this config, or else its longest runs with more epochs."""
+        """Return runs with `config`; if none, the longest runs with more epochs."""
         if found := self.exact(config):
             return found
         longer = self.any_length(config, least=config.train.epochs)

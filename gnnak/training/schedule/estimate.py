@@ -77,7 +77,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [epoch time on `config.data` / that on data `name`]; [] if unknown."""
+        """Return [epoch time on `config.data` / on data `name`], or [] if unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):

@@ -134,7 +134,7 @@ PROGRAM = "nvidia-cuda-mps-control"
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 """Environment variables by which processes find MPS."""
 WAIT_SECONDS = 20
-"""Seconds to wait for the program to start or end MPS."""
+"""Seconds to wait until the program that starts or ends MPS has finished."""
 
 
 @contextmanager

@@ -287,7 +287,7 @@ def _table_grads(
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return, for each row, its group's gradient, times the row's gate if `GATED`."""
+    """Return the gradient of each row's group, times the gate of the row if `GATED`."""
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]
     back = widened(tl.load(grad + place, mask=shown, other=0.0))

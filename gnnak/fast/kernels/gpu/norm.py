@@ -109,7 +109,7 @@ def _moments(
 
 @triton.jit
 def add_rows(mean, m2, seen, value, shown, new):
-    """Update `mean` and `m2` (sum of squared deviations) by `new` rows of `value`."""
+    """Add `new` rows to `mean` and `m2` (sum of squared deviations) of `seen` rows."""
     both = tl.maximum(seen + new, 1)
     of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
     off = tl.where(shown, value - of_new[None, :], 0.0)

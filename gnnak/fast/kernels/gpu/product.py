@@ -59,7 +59,7 @@ class Columns(NamedTuple):
     wide: int
     """Number of columns of the first tile of every program, for example 128."""
     narrow: int
-    """Number of columns of the last program's second tile, used if `has_narrow`."""
+    """If `has_narrow`, the number of columns of the second tile of the last program."""
     has_narrow: bool
     """Whether some columns at the end are left for a second, narrower tile."""
 
@@ -294,7 +294,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients: of the Linear's input, [m, c]; of norm bias, weight, [2, c]."""
+    """Return gradients of Linear input, [m, c], and of norm bias and weight, [2, c]."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)

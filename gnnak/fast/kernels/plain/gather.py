@@ -85,7 +85,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return gradients of `values` and `tables`; add any `centroids` to the first."""
+    """Return the gradients of `values`, plus `centroids` if given, and of `tables`."""
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []
     for grad, table, pool in zip(grads, tables, pools, strict=True):

@@ -24,7 +24,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the inputs of the ReLUs that gave `left` and `right`."""
+    """Return the gradients of a and b, where `left` = ReLU(a), `right` = ReLU(b)."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -91,7 +91,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the inputs of the ReLUs that gave `left` and `right`."""
+    """Return the gradients of a and b, where `left` = ReLU(a), `right` = ReLU(b)."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))
