@@ -8,7 +8,7 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, uplift
-from gnnak.errors import GraphError, OptionError, WidthError
+from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
 from gnnak.nn import Call, UpliftedConv
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -110,7 +110,10 @@ def test_call_uplifts_any_module(widths):
     assert full(*GIVEN).shape == (3, 5)
 
 
-FAILED = "Layer failed on states of width {}: .*; correct in_channels or out_channels"
+FAILED = (
+    r"Layer failed on gap of shape \[4\] and states of width {}: .*; correct "
+    "in_channels or out_channels of its Call if they are wrong, or give inputs that fit"
+)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +130,56 @@ def test_wrong_widths_of_a_call_are_answered_in_one_sentence(widths, width, told
     net = uplift(Layer(), call={Layer: Call(**CALL, **widths)})
     with pytest.raises(WidthError, match=told), torch.no_grad():
         net(PATH, torch.rand(3, width), *GIVEN[2:])
+
+
+class BondConv(pyg.MessagePassing):
+    """Adds attributes of edges, the argument `bonds`, to the messages."""
+
+    def __init__(self):
+        super().__init__(aggr="add")
+        self.lin, self.bond = nn.Linear(4, 4), nn.Linear(5, 4)
+
+    def forward(self, x, edge_index, bonds):
+        return self.propagate(edge_index, x=self.lin(x), bonds=self.bond(bonds))
+
+    def message(self, x_j, bonds):
+        return torch.relu(x_j + bonds)
+
+
+BONDS = torch.rand(4, 5)
+DECLARED = {BondConv: Call(edge=["bonds"])}
+OF_WIDTHS = {BondConv: Call(edge=["bonds"], in_channels=4, out_channels=4)}
+FIRST = r"failed on bonds of shape \[4, 3\] and states of width 4: mat1.*; give inputs"
+LATER = r"failed on bonds of shape \[4, 3\] and dtype .*runs on real numbers \[e, 5\]"
+ROWS = r"bonds has shape \[3, 5\]; give \[4, ...\], one row for every column of edge"
+
+
+@pytest.mark.parametrize(
+    ("call", "is_first", "bonds", "error", "told"),
+    [
+        (DECLARED, True, BONDS[:-1], EdgeAttrError, ROWS),
+        (DECLARED, False, BONDS[:-1], EdgeAttrError, ROWS),
+        (None, False, BONDS[:-1], EdgeAttrError, ROWS),
+        (DECLARED, True, BONDS[:, :3], WidthError, FIRST),
+        (None, True, BONDS[:, :3], WidthError, FIRST),
+        (DECLARED, False, BONDS[:, :3], EdgeAttrError, LATER),
+        (None, False, BONDS[:, :3], EdgeAttrError, LATER),
+        (
+            OF_WIDTHS,
+            True,
+            BONDS[:, :3],
+            WidthError,
+            r"bonds of shape \[4, 3\] and stat",
+        ),
+    ],
+)
+@torch.no_grad()
+def test_wrong_edge_arguments_are_answered_by_name(call, is_first, bonds, error, told):
+    net, x = uplift(BondConv(), 1, call=call), torch.rand(3, 4)
+    if not is_first:
+        assert net(x, PATH, BONDS).shape == (3, 4)
+    with pytest.raises(error, match=told):
+        net(x, PATH, bonds)
 
 
 def test_call_and_convs_are_uplifted_together():
