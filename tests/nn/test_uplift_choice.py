@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from gnnak import GNNAK, uplift
 from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
@@ -180,6 +181,29 @@ def test_wrong_edge_arguments_are_answered_by_name(call, is_first, bonds, error,
         assert net(x, PATH, BONDS).shape == (3, 4)
     with pytest.raises(error, match=told):
         net(x, PATH, bonds)
+
+
+class NoMask(nn.Module):
+    """Returns the padded states of a dense layer, not one row for each row of `x`."""
+
+    def __init__(self, is_flat):
+        super().__init__()
+        self.conv, self.is_flat = pyg.DenseGraphConv(8, 8), is_flat
+
+    def forward(self, x, edge_index, batch=None):
+        h, mask = to_dense_batch(x, batch)
+        adj = to_dense_adj(edge_index, batch, max_num_nodes=h.size(1))
+        out = self.conv(h, adj, mask)
+        return out.flatten(0, 1) if self.is_flat else out
+
+
+@pytest.mark.parametrize(("is_flat", "shape"), [(False, "3, 3, 8"), (True, "9, 8")])
+def test_output_without_one_row_for_every_node_copy_is_refused(is_flat, shape):
+    call = Call(batch="batch", in_channels=8, out_channels=8)
+    net = uplift(NoMask(is_flat), 1, call={NoMask: call})
+    told = rf"NoMask returned \[{shape}\]; give one row for every row of x, \[7, 8\]"
+    with pytest.raises(WidthError, match=told):
+        net(torch.rand(3, 8), PATH)
 
 
 def test_call_and_convs_are_uplifted_together():

@@ -271,7 +271,14 @@ class Calling:
         else:
             states, graph = self.keywords
             out = gnn(**{states: x, graph: edge_index}, **options)
-        return out[0] if self.returns_tuple else out
+        states = out[0] if self.returns_tuple else out
+        if not isinstance(states, Tensor) or states.shape[:-1] != x.shape[:1]:
+            shape = list(getattr(states, "shape", [])) or kind_of(states)
+            raise WidthError(
+                f"{self.name} returned {shape}; give one row for every row of x, "
+                f"[{x.size(0)}, {self.out_channels}]."
+            )
+        return states
 
     def _options(
         self, edge_attr: Tensor | Mapping[str, Any] | None
