@@ -19,7 +19,7 @@ def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
         raise OptionError("graphs is one string; give a list of graphs or SMILES.")
     listed = as_items(graphs)
     rows = (one for one in listed if isinstance(one, list | tuple | np.ndarray))
-    if any(map(are_smiles, rows)):
+    if any(np.iterable(row) and are_smiles(list(row)) for row in rows):
         raise GraphError(
             "the rows of X are lists of strings; give one SMILES string per row, such "
             "as X[:, 0]."

@@ -195,10 +195,11 @@ COLUMN = r"give one SMILES string per row, such as X\[:, 0\]"
         ("CCO", SIZES[:1], "graphs is one string"),
         ([["C"], ["CO"], ["CC"]], SIZES[:3], COLUMN),
         (np.array(["C", "CO", "CC"])[:, None], SIZES[:3], COLUMN),
+        ([np.array("C")] * 3, SIZES[:3], "it is a ndarray; give PyG Data"),
         (np.array([["C"], [None], ["CC"]], dtype=object), SIZES[:3], COLUMN),
         (GRAPHS, ["high"] * 24, "y cannot be read as numbers"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_regressor_refuses_other_inputs(graphs, y, message):
     with pytest.raises((GraphError, OptionError), match=message):
