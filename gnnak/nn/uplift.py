@@ -176,8 +176,6 @@ class GNNAK(nn.Module):
         self.check(x, subgraphs, edge_attr)
         try:
             encodings = self._encodings(x, subgraphs, edge_attr)
-        except torch.OutOfMemoryError:
-            raise
         except (RuntimeError, TypeError) as error:
             self.calling.explain(error, edge_attr)
             raise

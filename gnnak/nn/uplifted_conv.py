@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
 from gnnak.nn.calling.call import Binding, EdgeReader, edge_kind, first_weight
 from gnnak.nn.calling.signature import (
+    EDGE_ARGUMENTS,
     check_callable,
     edge_arguments,
     further_arguments,
@@ -206,7 +208,7 @@ class LazyUpliftedConv(nn.Module):
         return self.conv
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        x, _, values, given = read_call(self, args, options)
+        x, edge_index, values, given = read_call(self, args, options)
         if not x.is_floating_point():
             name = self.name or self.binding.name
             raise GraphError(
@@ -217,8 +219,15 @@ class LazyUpliftedConv(nn.Module):
         call = self.binding.call
         width = (call and call.in_channels) or (x.size(1) if x.dim() == 2 else 0)
         check_states(x, width)
-        edge_attr = given.get("edge_attr", values)
-        self._become(width, self._calling(x, edge_attr, args, options), x)
+        calling = self._tried(x, given.get("edge_attr", values))
+        if calling is None:
+            draft = self._draft()
+            given = with_values(given, values, draft)
+            inputs = self.binding.inputs(given, draft, x, edge_index.size(1))
+            if isinstance(inputs, Inputs):
+                inputs.check(x, edge_index.size(1))
+            calling = self._completed(draft, x, inputs, args, options)
+        self._become(width, calling, x)
         self.width_of_first_call = True
         if self.training and torch.is_grad_enabled():
             warnings.warn(
@@ -230,48 +239,64 @@ class LazyUpliftedConv(nn.Module):
             )
         return self(*args, **options)
 
-    def _calling(
-        self, x: Tensor, edge_attr: Any, args: tuple[Any, ...], options: Any
-    ) -> Calling:
-        """Try a call of the conv, to find its arguments and output width."""
-        conv, call = self.conv, self.binding.call
-        if call is None and not unknown_arguments(conv):
+    def _tried(self, x: Tensor, edge_attr: Tensor | None) -> Calling | None:
+        """Try out the conv on a small graph; return None if this cannot succeed."""
+        if self.binding.call is None and not unknown_arguments(self.conv):
             try:
-                return try_out(conv, x.size(1), "the width of x", edge_attr)
+                return try_out(self.conv, x.size(1), "the width of x", edge_attr)
             except WidthError:
-                if not further_arguments(conv):
+                if not further_arguments(self.conv):
                     raise
+        return None
+
+    def _draft(self) -> Calling:
+        """Return how to call the conv, without what its first call will tell."""
+        conv, call = self.conv, self.binding.call
+        if call is not None:
+            return call.calling(conv, 0)
+        return Calling(
+            self.binding.name,
+            0,
+            EDGE_ARGUMENTS,
+            takes_batch="batch" in self.binding.names,
+            needs_edges=False,
+            keywords=keywords(conv),
+        )
+
+    def _completed(
+        self,
+        draft: Calling,
+        x: Tensor,
+        inputs: Tensor | Inputs | None,
+        args: tuple[Any, ...],
+        options: Any,
+    ) -> Calling:
+        """Call the conv, to find its output width and the edge arguments it accepts."""
+        conv, call, name = self.conv, self.binding.call, self.binding.name
         try:
             with trial_mode(conv):
                 out = conv(*args, **options)
         except RuntimeError as error:
-            if call is not None:
-                call.calling(conv, 0).explain(error, None)
+            draft.explain(error, inputs, first_width=x.size(1))
             raise
         is_tuple = isinstance(out, tuple | list)
         states = out[0] if is_tuple else out
-        name, has_edges = type(conv).__name__, isinstance(edge_attr, Tensor)
         if not isinstance(states, Tensor) or states.shape[:-1] != x.shape[:1]:
             raise WidthError(
-                f"{name} returns no node states [{x.size(0)}, c]; leave it out with "
-                f"skip={self.name or name!r}."
+                f"{name} returns no node states [{x.size(0)}, c]; give one row for "
+                f"every row of x, or leave it out with skip={self.name or name!r}."
             )
-        if call is not None:
-            if call.out_channels not in (None, states.size(1)):
-                raise WidthError(
-                    f"{name} returns states of width {states.size(1)}, but its Call "
-                    f"has out_channels={call.out_channels}; correct it."
-                )
-            return call.calling(conv, states.size(1))
-        return Calling(
-            name,
-            states.size(1),
-            ("edge_attr", "edge_weight"),
-            takes_batch="batch" in self.binding.names,
-            needs_edges=False,
-            returns_tuple=is_tuple,
-            keywords=keywords(conv),
-            edge_kinds={"edge_attr": edge_kind(edge_attr)} if has_edges else {},
+        if call is not None and call.out_channels not in (None, states.size(1)):
+            raise WidthError(
+                f"{name} returns states of width {states.size(1)}, but its Call "
+                f"has out_channels={call.out_channels}; correct it."
+            )
+        edges = draft.edges(inputs).items()
+        return replace(
+            draft,
+            out_channels=states.size(1),
+            returns_tuple=call.returns_tuple if call is not None else is_tuple,
+            edge_kinds={name: edge_kind(value) for name, value in edges},
         )
 
     def _become(

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gnnak.datasets.own.objects import as_array, as_items
+from gnnak.datasets.own.objects import are_smiles, as_array, as_items
 from gnnak.errors import GraphError, OptionError, counted
 from gnnak.graphs.readers.rows import BadRowsError
 from gnnak.optional import missing_package
@@ -18,6 +18,12 @@ def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
     if isinstance(graphs, str):
         raise OptionError("graphs is one string; give a list of graphs or SMILES.")
     listed = as_items(graphs)
+    rows = (one for one in listed if isinstance(one, list | tuple | np.ndarray))
+    if any(np.iterable(row) and are_smiles(list(row)) for row in rows):
+        raise GraphError(
+            "the rows of X are lists of strings; give one SMILES string per row, such "
+            "as X[:, 0]."
+        )
     return [str(one) if isinstance(one, np.str_) else one for one in listed]
 
 

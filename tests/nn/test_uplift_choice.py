@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from gnnak import GNNAK, uplift
-from gnnak.errors import GraphError, OptionError, WidthError
+from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
 from gnnak.nn import Call, UpliftedConv
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -110,7 +111,10 @@ def test_call_uplifts_any_module(widths):
     assert full(*GIVEN).shape == (3, 5)
 
 
-FAILED = "Layer failed on states of width {}: .*; correct in_channels or out_channels"
+FAILED = (
+    r"Layer failed on gap of shape \[4\] and states of width {}: .*; correct "
+    "in_channels or out_channels of its Call if they are wrong, or give inputs that fit"
+)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +131,79 @@ def test_wrong_widths_of_a_call_are_answered_in_one_sentence(widths, width, told
     net = uplift(Layer(), call={Layer: Call(**CALL, **widths)})
     with pytest.raises(WidthError, match=told), torch.no_grad():
         net(PATH, torch.rand(3, width), *GIVEN[2:])
+
+
+class BondConv(pyg.MessagePassing):
+    """Adds attributes of edges, the argument `bonds`, to the messages."""
+
+    def __init__(self):
+        super().__init__(aggr="add")
+        self.lin, self.bond = nn.Linear(4, 4), nn.Linear(5, 4)
+
+    def forward(self, x, edge_index, bonds):
+        return self.propagate(edge_index, x=self.lin(x), bonds=self.bond(bonds))
+
+    def message(self, x_j, bonds):
+        return torch.relu(x_j + bonds)
+
+
+BONDS = torch.rand(4, 5)
+DECLARED = {BondConv: Call(edge=["bonds"])}
+OF_WIDTHS = {BondConv: Call(edge=["bonds"], in_channels=4, out_channels=4)}
+FIRST = r"failed on bonds of shape \[4, 3\] and states of width 4: mat1.*; give inputs"
+LATER = r"failed on bonds of shape \[4, 3\] and dtype .*runs on real numbers \[e, 5\]"
+ROWS = r"bonds has shape \[3, 5\]; give \[4, ...\], one row for every column of edge"
+
+
+@pytest.mark.parametrize(
+    ("call", "is_first", "bonds", "error", "told"),
+    [
+        (DECLARED, True, BONDS[:-1], EdgeAttrError, ROWS),
+        (DECLARED, False, BONDS[:-1], EdgeAttrError, ROWS),
+        (None, False, BONDS[:-1], EdgeAttrError, ROWS),
+        (DECLARED, True, BONDS[:, :3], WidthError, FIRST),
+        (None, True, BONDS[:, :3], WidthError, FIRST),
+        (DECLARED, False, BONDS[:, :3], EdgeAttrError, LATER),
+        (None, False, BONDS[:, :3], EdgeAttrError, LATER),
+        (
+            OF_WIDTHS,
+            True,
+            BONDS[:, :3],
+            WidthError,
+            r"bonds of shape \[4, 3\] and stat",
+        ),
+    ],
+)
+@torch.no_grad()
+def test_wrong_edge_arguments_are_answered_by_name(call, is_first, bonds, error, told):
+    net, x = uplift(BondConv(), 1, call=call), torch.rand(3, 4)
+    if not is_first:
+        assert net(x, PATH, BONDS).shape == (3, 4)
+    with pytest.raises(error, match=told):
+        net(x, PATH, bonds)
+
+
+class NoMask(nn.Module):
+    """Returns the padded states of a dense layer, not one row for each row of `x`."""
+
+    def __init__(self, is_flat):
+        super().__init__()
+        self.conv, self.is_flat = pyg.DenseGraphConv(8, 8), is_flat
+
+    def forward(self, x, edge_index, batch=None):
+        h, mask = to_dense_batch(x, batch)
+        adj = to_dense_adj(edge_index, batch, max_num_nodes=h.size(1))
+        out = self.conv(h, adj, mask)
+        return out.flatten(0, 1) if self.is_flat else out
+
+
+@pytest.mark.parametrize(("is_flat", "shape"), [(False, "3, 3, 8"), (True, "9, 8")])
+def test_output_without_one_row_for_every_node_copy_is_refused(is_flat, shape):
+    call = Call(batch="batch", in_channels=8, out_channels=8)
+    net = uplift(NoMask(is_flat), 1, call={NoMask: call})
+    told = rf"NoMask returned \[{shape}\]; give one row for every row of x, \[7, 8\]"
+    with pytest.raises(WidthError, match=told):
+        net(torch.rand(3, 8), PATH)
 
 
 def test_call_and_convs_are_uplifted_together():

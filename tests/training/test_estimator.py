@@ -177,6 +177,9 @@ def test_classifier_refuses_targets_that_are_no_classes(y, message):
         gnnak.GNNAKClassifier(**SMALL).fit(GRAPHS, y)
 
 
+COLUMN = r"give one SMILES string per row, such as X\[:, 0\]"
+
+
 @pytest.mark.parametrize(
     ("graphs", "y", "message"),
     [
@@ -190,9 +193,13 @@ def test_classifier_refuses_targets_that_are_no_classes(y, message):
         (GRAPHS[:2], SIZES[:2], "give at least 3"),
         ([], [], "there are 0 graphs; give at least 3 to fit"),
         ("CCO", SIZES[:1], "graphs is one string"),
+        ([["C"], ["CO"], ["CC"]], SIZES[:3], COLUMN),
+        (np.array(["C", "CO", "CC"])[:, None], SIZES[:3], COLUMN),
+        ([np.array("C")] * 3, SIZES[:3], "it is a ndarray; give PyG Data"),
+        (np.array([["C"], [None], ["CC"]], dtype=object), SIZES[:3], COLUMN),
         (GRAPHS, ["high"] * 24, "y cannot be read as numbers"),
     ],
-    ids=range(11),
+    ids=range(15),
 )
 def test_regressor_refuses_other_inputs(graphs, y, message):
     with pytest.raises((GraphError, OptionError), match=message):

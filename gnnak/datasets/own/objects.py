@@ -178,7 +178,7 @@ def graphs_in_list(
         use = use.without(MASKS)
     unused = use.unused_nodes + use.unused_edges + use.unused_graphs
     if not unread and store.y is None and "edge_label" in unused:
-        unread = f"edge_label has targets of edges, but {LEVELS}"
+        unread = UNREAD["edge_label"]
     return replace(rows, features=use, unread_y=unread, one_way=is_one_way(store))
 
 
@@ -193,12 +193,14 @@ LEVELS = (
 )
 UNREAD = {
     "edge": f"y has one row for every edge, but {LEVELS}",
+    "edge_label": f"edge_label has targets of edges, but {LEVELS}",
     "node or edge": "every graph has as many nodes as edges, so that y may have "
     "targets of nodes or of edges; for nodes, give from_pyg(graphs, node_targets=True) "
     "of gnnak.graphs; for edges, write your own loop, as in "
     "docs/recipes.md#targets-of-edges.",
 }
-"""Maps results of `target_level` to the reason why `y` of PyG graphs is not read."""
+"""Maps results of `target_level`, and the name of a field with targets of edges, to the
+reason why the targets of PyG graphs are not read."""
 
 
 def target_level(graphs: Sequence[Any]) -> str:

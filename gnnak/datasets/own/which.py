@@ -174,6 +174,8 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
     use = rows.features
     for name in own.targets:
         if name in (*use.nodes, *use.unused_nodes, *use.unused_graphs):
+            if name == "edge_label":
+                raise GraphError(UNREAD[name])
             told = f"{name} is a field of the graphs, but their targets are in y"
             raise OptionError(f"{told}; set y to it, or name the columns otherwise.")
     if rows.unread_y:

@@ -212,13 +212,25 @@ class Calling:
                 f"[e, {self.edge_width}], or build {self.name} for this width."
             )
 
-    def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
-        """Raise a clearer error if `edge_attr` or a `Call` may have caused `error`."""
-        edges: Mapping[str, Tensor] = {}
+    def edges(self, edge_attr: Tensor | Inputs | None) -> Mapping[str, Tensor]:
+        """Return all arguments with one row or number per edge, by name."""
         if isinstance(edge_attr, Inputs):
-            edges = edge_attr.edge
-        elif edge_attr is not None:
-            edges = {self.edge_argument(edge_attr): edge_attr}
+            return edge_attr.edge
+        return {} if edge_attr is None else {self.edge_argument(edge_attr): edge_attr}
+
+    def explain(
+        self,
+        error: Exception,
+        edge_attr: Tensor | Inputs | None,
+        first_width: int | None = None,
+    ) -> None:
+        """Raise a clearer error if the inputs or a `Call` may have caused `error`.
+
+        `first_width` is the width of the node states if the GNN has not run before.
+        """
+        if isinstance(error, torch.OutOfMemoryError):
+            return
+        edges = self.edges(edge_attr)
         for name, value in edges.items():
             known = self.edge_kinds.get(name)
             if known not in (None, edge_kind(value)):
@@ -227,10 +239,15 @@ class Calling:
                     f"dtype {value.dtype}, but runs on {known}; give {name} as "
                     f"{known}, or build {self.name} for this {name}."
                 ) from error
+        width, advice = first_width, f"give inputs that fit {self.name}"
         if self.in_channels is not None:
+            width, of_call = self.in_channels, "in_channels or out_channels of its Call"
+            advice = f"correct {of_call} if they are wrong, or {advice}"
+        if width is not None:
+            shapes = [f"{name} of shape {list(v.shape)}" for name, v in edges.items()]
+            inputs = " and ".join([*shapes, f"states of width {width}"])
             raise WidthError(
-                f"{self.name} failed on states of width {self.in_channels}: {error}; "
-                "correct in_channels or out_channels of its Call if they are wrong."
+                f"{self.name} failed on {inputs}: {error}; {advice}."
             ) from error
 
     def __call__(
@@ -254,7 +271,14 @@ class Calling:
         else:
             states, graph = self.keywords
             out = gnn(**{states: x, graph: edge_index}, **options)
-        return out[0] if self.returns_tuple else out
+        states = out[0] if self.returns_tuple else out
+        if not isinstance(states, Tensor) or states.shape[:-1] != x.shape[:1]:
+            shape = list(getattr(states, "shape", [])) or kind_of(states)
+            raise WidthError(
+                f"{self.name} returned {shape}; give one row for every row of x, "
+                f"[{x.size(0)}, {self.out_channels}]."
+            )
+        return states
 
     def _options(
         self, edge_attr: Tensor | Mapping[str, Any] | None
@@ -411,7 +435,9 @@ class Binding:
             return next(iter(given.values()), None)
         by_role: dict[Role | None, dict[str, Any]] = {}
         for name, value in given.items():
-            role = self._role(name, value, x.size(0), num_edges)
+            role: Role | None = "edge"
+            if name not in calling.edge_kinds:
+                role = self._role(name, value, x.size(0), num_edges)
             by_role.setdefault(role, {})[name] = value
         return Inputs(
             by_role.get("node", {}),

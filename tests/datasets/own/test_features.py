@@ -230,6 +230,7 @@ def with_isolated(graphs):
     return graphs
 
 
+OF_LABEL = {"targets": ("edge_label",)}
 LABEL_1 = labelled(2, None, edge_label=torch.rand)
 LABEL_2 = labelled(2, None, edge_label=lambda size: torch.rand(2 * size))
 IN_OWN_LOOP = "for edges, write your own loop, as in docs/recipes.md#targets-of-edges."
@@ -247,6 +248,12 @@ UNSURE = (
         (labelled(2, lambda n: n), {}, UNSURE),
         (LABEL_2, {}, f"edge_label has targets of edges, {EDGES}"),
         (LABEL_1, {}, f"edge_label has targets of edges, {EDGES}"),
+        (LABEL_1, OF_LABEL, f"edge_label has targets of edges, {EDGES}"),
+        (
+            pyg(edge_label=torch.ones(5)),
+            OF_LABEL,
+            f"edge_label has targets of edges, {EDGES}",
+        ),
         (pyg(), {"targets": ("weight",)}, f"weight is an attribute of edges, {EDGES}"),
         (paths(), {"targets": ("weight",)}, "weight is an attribute of edges, but gn"),
         (
@@ -256,7 +263,7 @@ UNSURE = (
         ),
         (paths(), {"targets": ("mas",)}, "did you mean 'mass'?"),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_targets_of_edges_are_refused(graphs, options, message):
     with pytest.raises(GnnakError) as caught:
