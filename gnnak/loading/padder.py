@@ -125,7 +125,6 @@ class Shapes:
                 self.smaller.append(shape)
 
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
-        """Grow the largest shape so that hardly any later batch will exceed it."""
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
         if len(counts["graphs"]) <= FEW_BATCHES:
             most = {axis: math.ceil(self.most[axis] * SLACK) for axis in counts}

@@ -203,7 +203,6 @@ class RootLoader(HasEpochs):
             yield sample
 
     def _sample(self, positions: Tensor, seed: int, number: int) -> Sample:
-        """Sample batch `number` of an epoch with random seed `seed`."""
         found = sample_neighborhood(
             self._nodes[positions].to(self.device),
             self._neighbors,

@@ -165,7 +165,6 @@ def _whole_data_sets(graphs: object) -> Iterator[object]:
 
 
 def _named(name: str) -> GraphStore:
-    """Load a data set by name, such as "zinc", or a part of it: "zinc/train"."""
     from gnnak.datasets import dataset_names, load_dataset
 
     text = name

@@ -61,7 +61,6 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    """Return the user's module, without wrappers such as DDP or `torch.compile`."""
     wrapped = getattr(model, "_orig_mod", model)
     if isinstance(wrapped, nn.DataParallel):
         raise OptionError(

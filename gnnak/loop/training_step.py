@@ -345,7 +345,6 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Run the model on a padded batch; with `padded_loss`, also return the loss."""
         batch = build(item)
         if disturb:
             rows = padded_rows(item)
@@ -371,7 +370,6 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captures if the model or a value such as `dropout.p` has changed."""
         number = self._numbers.changed() if self._captured else None
         has_changed = self._watch.has_changed(quick=bool(self._captured))
         if has_changed:
@@ -389,7 +387,6 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """Record all weights; warn of new weights that the optimizer does not train."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}

@@ -184,7 +184,6 @@ class SavedBuffers:
 
 
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
-    """Return whether `found` is `wanted` up to `BUFFER_TOLERANCES`."""
     if not is_inexact(wanted):
         return torch.equal(wanted, found)
     change, size = (
@@ -435,7 +434,6 @@ class _Calls:
         return gradients.difference(ours, theirs)
 
     def _changed_output(self, padded: Callable[[], Any]) -> str:
-        """Name the first module without submodules where padding changes the output."""
         with _outputs_of_modules(self.model) as wanted:
             self.buffers.call(self.plain)
         with _outputs_of_modules(self.model) as found:

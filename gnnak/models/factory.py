@@ -285,7 +285,6 @@ def _kernels(
 
 
 def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK:
-    """Build a base GNN and the GNN-AK layer that runs it on rooted subgraphs."""
     hop_channels = options.hop_channels if form.distances else 0
     width = options.channels + hop_channels
     base = _base(form.base)

@@ -129,7 +129,6 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise the first `count` rows; the others are padding."""
         running = self.running_mean, self.running_var
         if running[0] is None or running[1] is None or self.momentum is None:
             raise OptionError(

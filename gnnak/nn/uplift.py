@@ -184,7 +184,6 @@ class GNNAK(nn.Module):
     def _encodings(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> dict[Encoding, Tensor]:
-        """Compute all encodings, for all subgraphs at once or in slices."""
         # PyG's explainers mask messages, which fused kernels do not support.
         plain = bool(explained_convs(self.gnn))
         with use_backend(PLAIN) if plain else nullcontext(), on_copies(subgraphs):

@@ -302,7 +302,6 @@ class LazyUpliftedConv(nn.Module):
     def _become(
         self, in_channels: int, calling: Calling, x: Tensor | None = None
     ) -> None:
-        """Build the layer, and turn this module into an `UpliftedConv` in place."""
         width = calling.out_channels
         layer = self.make_layer(self.conv, in_channels, width, calling=calling)
         if first_weight(self.conv) is None:
@@ -452,6 +451,5 @@ class GrowthWatch:
 
 
 def _size(values: Tensor) -> float:
-    """Return the root mean square of all entries; 0 for an empty tensor."""
     values = values.detach()
     return float(values.square().mean().sqrt()) if values.numel() else 0.0

@@ -217,7 +217,6 @@ def _check_calls(call: Mapping[Selector, Call]) -> None:
 
 
 def _check_homogeneous(model: nn.Module, chosen: Mapping[str, object]) -> None:
-    """Raise `OptionError` if a chosen conv is for one edge type of a hetero model."""
     for name in chosen:
         parent_name, _, key = name.rpartition(".")
         edge_type = key.strip("<>").replace("___", "__").split("__")

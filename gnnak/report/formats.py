@@ -100,7 +100,6 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Split columns 1, 2, ... into groups that fit into `width` next to column 0."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

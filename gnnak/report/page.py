@@ -163,7 +163,6 @@ def _curves_figure(runs: Mapping[str, Record], title: str, note: str) -> list[Fi
 
 
 def _curves(records: Sequence[Record]) -> list[Figure]:
-    """Return a figure per task, with a learning curve of the newest run per config."""
     tasks: dict[str, dict[str, Record]] = {}
     for record in records:
         if record.get("curves", {}).get("validation"):
@@ -197,7 +196,6 @@ def _label(record: Record) -> str:
 
 
 def _drops(records: Sequence[Record]) -> list[Figure]:
-    """Return one figure per data set and device: time and memory with SubgraphDrop."""
     keys = ("case", "device", "strategy", "min_coverage")
     newest = {tuple(record[key] for key in keys): record for record in records}
     groups: dict[str, list[Record]] = {}
@@ -214,7 +212,6 @@ def _drops(records: Sequence[Record]) -> list[Figure]:
 
 
 def _drop_errors(records: Sequence[Record]) -> Rows:
-    """Return rows that compare a run's test error without and with SubgraphDrop."""
     runs: dict[tuple[Any, ...], dict[bool, Record]] = {}
     for record in records:
         model = parse_name(record["model"]).unsampled_name
@@ -277,7 +274,6 @@ def growth_figures(records: Sequence[Record]) -> list[Figure]:
 
 
 def _versions(records: Iterable[Record]) -> Rows:
-    """Count the records by device, git commit and package versions."""
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         versions = record.get("versions", {})

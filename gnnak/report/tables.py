@@ -329,7 +329,6 @@ def _shown(cell: Cell, found: Summary) -> str:
 
 
 def _letters(place: int) -> str:
-    """Return the letters of footnote 0, 1, 2, ...: a, b, ..., z, aa, ab, ..."""
     first, last = divmod(place, 26)
     return (_letters(first - 1) if first else "") + ascii_lowercase[last]
 

@@ -97,7 +97,6 @@ def pair_distances(
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Write distances to `table.hop`, which holds only -1, by breadth-first search."""
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0

@@ -174,7 +174,6 @@ class GraphCache:
 
 
 def _version(tensor: Tensor) -> int | None:
-    """Return a tensor's version counter; None for tensors made in inference mode."""
     return None if tensor.is_inference() else tensor._version
 
 

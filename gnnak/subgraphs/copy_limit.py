@@ -63,7 +63,6 @@ def check_free(needed: float, device: torch.device, what: str, advice: str) -> N
 
 
 def _of_machine() -> int | None:
-    """Return the available memory of this machine in bytes; None if it is unknown."""
     available = _entries(MEMINFO).get("MemAvailable:")
     if available is not None:
         return 1024 * available

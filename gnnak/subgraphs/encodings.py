@@ -126,7 +126,6 @@ def closed_walks(
 def _all_pairs(
     edge_index: Tensor, num_nodes: int, batch: Tensor | None
 ) -> RootedSubgraphs:
-    """Return the result of `whole_graphs`; raise `SizeError` if memory is too small."""
     batch = check_batch(batch, edge_index, num_nodes)
     nodes, edges = graph_sizes(batch, edge_index)
     needed = BYTES_PER_COPY * float((nodes.double() * (nodes + edges)).sum())

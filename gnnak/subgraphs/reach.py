@@ -236,7 +236,6 @@ class _Search(NamedTuple):
 def _estimate(
     root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
 ) -> float:
-    """Estimate how many node copies `reach` finds, from a few random roots."""
     walks = count_walks(neighbors, num_hops, neighbors.num_nodes)
     bound = float(walks.index_select(0, root).sum())
     if not limit.is_below(bound):

@@ -135,7 +135,6 @@ def _propose(
 
 
 def _weighted_step(here: Tensor, before: Tensor, uniform: Tensor, bias: Bias) -> Tensor:
-    """Sample the next node of each walker by inverting the cumulative distribution."""
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)
     walker, entry = ragged_ranges(start, degree)

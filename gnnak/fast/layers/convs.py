@@ -280,7 +280,6 @@ def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
 def _sorted_edges(
     edge_index: Tensor, edge: Tensor, size: int, num_edges: int | None
 ) -> Edges:
-    """Sort edges by target; group by source and, with `num_edges`, also by edge."""
     target, order = torch.sort(edge_index[1], stable=True)
     source, edge = (end.index_select(0, order) for end in (edge_index[0], edge))
     by_edge = None if num_edges is None else group(edge, num_edges)

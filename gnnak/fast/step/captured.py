@@ -158,7 +158,6 @@ class CapturedStep:
         self.recorder.release()
 
     def _give_up(self, error: Exception) -> None:
-        """Free all CUDA graphs and buffers, log `error`, and never capture again."""
         self.gave_up = True
         self._release_all()
         self.reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -150,7 +150,6 @@ def copied(value: Any) -> Any:
 
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """Context manager: pause garbage collection, which could free a CUDA graph."""
     before = gc.isenabled()
     gc.disable()
     try:

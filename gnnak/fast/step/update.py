@@ -200,7 +200,6 @@ def _is_chosen(group: dict[str, Any]) -> bool:
 
 
 def _find_obstacle(optimizer: Optimizer) -> str | None:
-    """Return why the steps of an optimiser cannot be captured; None if they can."""
     kind, groups = type(optimizer), optimizer.param_groups
     known = kind.__module__.startswith("torch.optim.")
     capturable = all("capturable" in group for group in groups)

@@ -172,7 +172,6 @@ def check_size(content: IO[bytes]) -> None:
 
 
 def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
-    """Return the memory, in bytes, that one array of an npz file needs when read."""
     with archive.open(info) as member:
         try:
             read = HEADERS[np.lib.format.read_magic(member)]
@@ -215,7 +214,6 @@ def is_packed(path: Path) -> bool:
 
 
 def _without_gz(path: Path) -> Path:
-    """Remove `.gz` if the suffix before it is that of a text file."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return inner if inner.suffix.lower() in TEXT_SUFFIXES else path
 

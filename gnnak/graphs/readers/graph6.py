@@ -122,7 +122,6 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
 
 
 def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
-    """Split six-bit numbers into the number of nodes and the remaining numbers."""
     start, stop = (0, 1) if six[0] < 63 else (1, 4)
     if six[:2].tolist() == [63, 63]:
         start, stop = 2, 8
@@ -143,7 +142,6 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Return a graph as graph6 text; `place` has the positions of its 1 bits."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     places = reversed(range(digits))
     number = "".join(chr(63 + (size >> 6 * place & 63)) for place in places)

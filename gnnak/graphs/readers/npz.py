@@ -400,7 +400,6 @@ def _load(path: files.FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], Result]) -> Result:
-    """Return `action()`; errors become a `FileFormatError` that starts with `what`."""
     try:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files

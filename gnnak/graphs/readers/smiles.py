@@ -135,7 +135,6 @@ def _parse(chem: Any, text: object) -> Any:
 
 
 def _table(items: list[Any], features: tuple[Feature, ...]) -> Tensor:
-    """Return the categories of all atoms or bonds as int64, one column per feature."""
     rows = [[category(item) for _, _, category in features] for item in items]
     return torch.tensor(rows, dtype=torch.long).reshape(-1, len(features))
 
@@ -185,7 +184,6 @@ def _atoms(chem: Any, molecule: Any) -> list[int]:
 
 
 def _kekulized(chem: Any, molecule: Any) -> Any:
-    """Copy a molecule without stereo marks, in Kekulé form if the molecule has one."""
     # Without marks, atoms and bonds alone determine which atoms are stereocentres.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)

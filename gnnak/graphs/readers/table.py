@@ -117,7 +117,6 @@ def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableR
 
 
 def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
-    """Return the separator of cells, and move the stream to the header."""
     header = text.readline(LONGEST_HEADER)
     if "\0" in header:
         raise ValueError("it has zero bytes")
@@ -247,7 +246,6 @@ def read_edge_lists(path: FilePath) -> dict[str, nx.Graph]:
 
 
 def _wrong_line(words: list[str], width: int, first: bool) -> str | None:
-    """Return an error text for a line of an edge list; None if the line is valid."""
     shown, see = " ".join(words), "see docs/formats.md"
     if len(words) > 2 and words[2].startswith("{") and words[-1].endswith("}"):
         how = "nx.write_edgelist(graph, path, data=False), or as JSON to keep them"
@@ -265,7 +263,6 @@ def _wrong_line(words: list[str], width: int, first: bool) -> str | None:
 
 
 def _sorted(graph: nx.Graph) -> nx.Graph:
-    """Return the graph with its nodes sorted by number, if all nodes are numbers."""
     if not all(node.isascii() and node.isdigit() for node in graph):
         return graph
     ordered = nx.Graph()

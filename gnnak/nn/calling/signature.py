@@ -191,7 +191,6 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _other_module(module: nn.Module) -> str | None:
-    """Return why one of `OTHER_MODULES` cannot be uplifted; None for other modules."""
     name, home = type(module).__name__, type(module).__module__
     of_pyg = home.startswith("torch_geometric.")
     if isinstance(module, MessagePassing) or not of_pyg:

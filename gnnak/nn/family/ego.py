@@ -53,7 +53,6 @@ class EgoLayer(nn.Module):
 
 
 def _propagate(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Multiply the states of each subgraph by its normalised adjacency matrix."""
     source, target = subgraphs.edge_index
     degree = counts_of(target, subgraphs.num_copies).to(z.dtype) + 1
     scaled = degree.rsqrt()[:, None] * z

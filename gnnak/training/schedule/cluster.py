@@ -191,7 +191,6 @@ def _check_address(address: str) -> None:
 
 
 def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, float]]:
-    """Start a task on each node to check it; return the resources of the nodes."""
 
     # Ray sends a local function as code, so that nodes without gnnak can run it.
     def look() -> tuple[str | None, list[str]]:
