@@ -1,4 +1,3 @@
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -203,13 +202,12 @@ def test_predict_refuses_nodes_that_the_graph_does_not_have():
         model.predict([random_graph()] * 2, nodes=[0])
 
 
-@pytest.mark.skipif("GNNAK_DATA" not in os.environ, reason="needs GNNAK_DATA")
 @pytest.mark.parametrize(
     ("name", "nodes", "splits"),
     [("minesweeper", 10_000, 10), ("tolokers", 11_758, 10), ("computers", 13_752, 0)],
 )
-def test_load_dataset_of_one_graph_has_its_splits(name, nodes, splits):
-    found = load_dataset(name).check()
+def test_load_dataset_of_one_graph_has_its_splits(data_dir, name, nodes, splits):
+    found = load_dataset(name, data_dir=data_dir).check()
     assert found.info.one_graph
     assert int(found.store.num_nodes) == nodes
     assert found.num_folds == splits
