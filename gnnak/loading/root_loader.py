@@ -45,8 +45,8 @@ class RootLoader(HasEpochs):
 
     The search for these nodes begins at the seeds and follows edges backwards, hop by
     hop. If no neighbours are left out, the outputs of the seeds are the same as on the
-    whole graph (in evaluation, without dropout). For a model with $L$ layers, the
-    search then needs
+    whole graph (in evaluation, without operations over all nodes of a batch, such as
+    GraphNorm). For a model with $L$ layers, the search then needs
 
     - $L$ hops for a plain model, and one more if its layers read the degrees of
       neighbours, as `GCNConv` does;

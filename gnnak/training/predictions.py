@@ -46,8 +46,8 @@ class Predictions:
     deviation: np.ndarray | None = None
     """[r, columns]: standard deviation over several networks; None for one network."""
     labels: tuple[str | None, ...] | None = None
-    """The most probable class of each row, with None for bad rows. The field is None if
-    the task is not classification."""
+    """The most probable class of each row as a text, such as "1" for the class 1; None
+    for bad rows. The field is None if the task is not classification."""
     bad: tuple[BadRow, ...] = ()
     """The rows that could not be read as graphs; row numbers start at 1."""
     graph: np.ndarray | None = None
