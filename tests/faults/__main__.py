@@ -41,8 +41,10 @@ FAULTS: dict[str, Callable[[Path], Tally]] = {
 def main() -> int:
     """Try the kinds of faults that are named on the command line, or all."""
     parser = argparse.ArgumentParser("tests.faults", description=__doc__)
-    parser.add_argument("kind", nargs="*", choices=FAULTS, help="default: all")
+    parser.add_argument("kind", nargs="*", help=f"{', '.join(FAULTS)}; default: all")
     chosen = parser.parse_args().kind or list(FAULTS)
+    if unknown := [name for name in chosen if name not in FAULTS]:
+        parser.error(f"unknown fault {unknown[0]}; choose from {', '.join(FAULTS)}")
     torch.set_num_threads(1)
     # A shell lets background jobs ignore SIGINT, and the programs started here, too.
     signal.signal(SIGINT, signal.default_int_handler)

@@ -5,7 +5,7 @@ from tests.faults.__main__ import main
 
 @pytest.mark.parametrize(
     ("argument", "code", "told"),
-    [("--help", 0, "kills-at-record"), ("killz", 2, "invalid choice: 'killz'")],
+    [("--help", 0, "kills-at-record"), ("killz", 2, "unknown fault killz")],
 )
 def test_main_lists_the_kinds_of_faults(argument, code, told, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["tests.faults", argument])
@@ -13,3 +13,17 @@ def test_main_lists_the_kinds_of_faults(argument, code, told, monkeypatch, capsy
         main()
     assert exit.value.code == code
     assert told in "".join(capsys.readouterr())
+
+
+def test_main_tries_all_kinds_if_none_is_named(monkeypatch):
+    tried = []
+
+    def refuse(_):
+        tried.append(True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tests.faults.__main__.FAULTS", {"first": refuse})
+    monkeypatch.setattr("sys.argv", ["tests.faults"])
+    with pytest.raises(KeyboardInterrupt):
+        main()
+    assert tried
