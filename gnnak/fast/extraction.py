@@ -16,7 +16,9 @@ from gnnak.subgraphs.copy_limit import CopyLimit
 WIDEST = 256
 """Largest number of nodes in a block; `fast_reach` defines blocks."""
 MOST_ENTRIES = 1 << 26
-"""Largest total number of elements of the matrices in `fast_reach`."""
+"""Largest number of elements of the matrix in `fast_reach`."""
+FAR = 1 << 14
+"""Distance between nodes without a walk."""
 HUB = 16
 """Largest supported in-degree, as a multiple of the mean in-degree of node copies."""
 BLOCK = 128
@@ -37,8 +39,8 @@ def fast_reach(
     """Find the nodes of the egonets of all nodes.
 
     The nodes are divided into *blocks*: ranges of consecutive nodes without edges to
-    other ranges. Each block has a dense adjacency matrix with self loops. Entry (i, j)
-    of its q-th power tells whether node j is at most q edges away from node i.
+    other ranges. A matrix has the distances between the nodes of each block: row v, and
+    column j for the j-th node of the block of v.
     """
     if not all_roots or not serves(root):
         return NotImplemented
@@ -50,32 +52,41 @@ def fast_reach(
     end = (farthest == node).nonzero().flatten()
     count = end.diff(prepend=end.new_full((1,), -1))
     width = int(count.max()) if size else 0
-    if not 0 < width <= WIDEST or end.numel() * width**2 > MOST_ENTRIES:
+    if not 0 < width <= WIDEST or size * width > MOST_ENTRIES:
         return NotImplemented
-    block = torch.repeat_interleave(count, output_size=size)
-    first = end - count + 1
-    place = node - first.index_select(0, block)
-    row = block * width + place
+    first = torch.repeat_interleave(end - count + 1, count, output_size=size)
 
-    near = torch.zeros(end.numel() * width, width, dtype=torch.half, device=device)
-    near[row, place] = 1
-    step = near.clone()
-    step[row.index_select(0, target), place.index_select(0, source)] = 1
-    near, step = (each.view(-1, width, width) for each in (near, step))
-    hop = torch.zeros_like(near, dtype=torch.int16)
-    # The distance is the number of q < num_hops without a walk of at most q edges.
-    for length in range(min(num_hops, width - 1)):
-        hop += near == 0
-        near = step if length == 0 else (near @ step).clamp_(max=1)
+    hop = torch.full((size, width), FAR, dtype=torch.int16, device=device)
+    hop.scatter_(1, (node - first)[:, None], 0)
+    block = triton.next_power_of_2(width)
+    for _ in range(min(num_hops, width - 1)):
+        before, hop = hop, torch.empty_like(hop)
+        _one_hop[(size,)](before, neighbors.ptr, neighbors.node, hop, width, block)
 
-    entry = near.flatten().nonzero().flatten()
+    entry = (hop.flatten() < FAR).nonzero().flatten()
     limit = limit or CopyLimit(None, device)
     limit.check(entry.numel(), what="node copies")
-    row_start = torch.zeros(near.size(0) * width, dtype=torch.long, device=device)
-    row_start[row] = node * size + first.index_select(0, block)
     found = entry // width
-    key = row_start.index_select(0, found) + entry - found * width
+    # The node of column j in row v is first[v] + j.
+    key = (node * (size - width) + first).index_select(0, found) + entry
     return key, hop.flatten().index_select(0, entry).long()
+
+
+@triton.jit(
+    do_not_specialize=["width"],
+    do_not_specialize_on_alignment=["before", "ptr", "neighbor", "hop"],
+)
+def _one_hop(before, ptr, neighbor, hop, width, BLOCK: tl.constexpr):
+    """Extend shortest walks to a node by one edge: a row of `fast_reach`'s matrix."""
+    v = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    there = column < width
+    nearest = tl.load(before + v * width + column, mask=there, other=0)
+    for entry in range(tl.load(ptr + v), tl.load(ptr + v + 1)):
+        u = tl.load(neighbor + entry)
+        longer = tl.load(before + u * width + column, mask=there, other=0) + 1
+        nearest = tl.minimum(nearest, longer)
+    tl.store(hop + v * width + column, nearest, mask=there)
 
 
 @implements("induced_edges")

@@ -2,7 +2,7 @@
 
 import torch
 
-from gnnak.fast.extraction import fast_induced_edges, pad_rows
+from gnnak.fast.extraction import fast_induced_edges, fast_reach, pad_rows
 from gnnak.graphs.adjacency import incoming
 from tests.no_gpu import print_sizes_of_kernels
 
@@ -19,7 +19,9 @@ def main() -> None:
     pad_rows(serves, torch.ones(5, dtype=torch.bool), first, count, 8, 0)
     ring = torch.stack([torch.arange(5), torch.arange(5).roll(1)])
     node, subgraph = torch.arange(5), torch.zeros(5, dtype=torch.long)
-    fast_induced_edges(serves, node, subgraph, 1, incoming(ring, 5))
+    neighbors = incoming(ring, 5)
+    fast_reach(serves, node, neighbors, 2, all_roots=True)
+    fast_induced_edges(serves, node, subgraph, 1, neighbors)
 
 
 if __name__ == "__main__":
