@@ -49,6 +49,9 @@ class Item:
     """Positions of the batch's graphs in the store; None if they are not known."""
     rows: Tensor | None = None
     """[r]: the nodes of one large graph that are trained or scored; None means all."""
+    fixed: bool = False
+    """Whether every training step has this item, so that a captured step can read the
+    item's own tensors instead of copies."""
 
 
 DERIVED = "_derived"

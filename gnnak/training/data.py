@@ -16,12 +16,12 @@ from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.graphs.ragged import narrow, pointers
 from gnnak.loading.assembler import Subgraphs, find_subgraphs
 from gnnak.loading.graph_loader import Loader
-from gnnak.loading.items import Item
+from gnnak.loading.items import Item, Shape
 from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.loading.root_loader import RootLoader
 from gnnak.models.network import Network
 from gnnak.nn.uplift import GNNAK
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import RunConfig, TrainConfig
 from gnnak.training.protocols import Parts
 from gnnak.training.timing import Clock
 
@@ -39,14 +39,14 @@ class GraphData(LightningDataModule):
         config: RunConfig,
         network: Network,
         clock: Clock,
-        padded: bool = False,
+        captured: bool = False,
     ) -> None:
         super().__init__()
         self.store, self.parts = dataset.store, parts
         self.config, self.train = config, config.train
         if self.train.precision == "64":
             self.store = in_double(self.store)
-        self.network, self.clock, self.padded = network, clock, padded
+        self.network, self.clock, self.captured = network, clock, captured
         self.subgraphs = Subgraphs()
         self._training: Loader | None = None
 
@@ -75,7 +75,7 @@ class GraphData(LightningDataModule):
             lambda: self.clock.time("data"),
             Subgraphs() if inside else self.subgraphs,
             single=inside,
-            padded=self.padded and not plain,
+            padded=self.captured and not plain,
             epochs=self._epochs(),
         )
         return self._training
@@ -205,12 +205,23 @@ def as_item(batch: Any) -> Item:
     return Item(graph, subgraphs, rows=rows)
 
 
-class WholeGraph:
-    """Yields the whole graph once per epoch, to train or score its nodes `rows`."""
+def is_full_batch(train: TrainConfig, rows: Tensor) -> bool:
+    """Return whether a step trains on all nodes `rows`, and on the whole graph."""
+    most = train.batch_size or rows.numel()
+    return most >= rows.numel() and not train.num_neighbors
 
-    def __init__(self, graph: GraphBatch, rows: Tensor, epochs: Epochs | None) -> None:
-        self.item = Item(graph, rows=rows.to(graph.device))
-        self.epochs = epochs or Epochs()
+
+def has_fixed_subgraphs(network: Network) -> bool:
+    """Return whether all steps on a graph have the same subgraphs, or none."""
+    extractor = network.extractor
+    return extractor is None or not (extractor.random or network.drop)
+
+
+class WholeGraph:
+    """Yields the whole graph once per epoch."""
+
+    def __init__(self, item: Item, epochs: Epochs | None) -> None:
+        self.item, self.epochs = item, epochs or Epochs()
 
     def __len__(self) -> int:
         return 1
@@ -251,15 +262,28 @@ class NodeData(GraphData):
         self.graph = self.store.to(self.trainer.strategy.root_device).union()
 
     def train_dataloader(self) -> Any:
-        train, rows, epochs = self.train, self.parts.train, self._epochs()
-        most = train.batch_size or rows.numel()
-        if most >= rows.numel() and not train.num_neighbors:
-            return WholeGraph(self.graph, rows, epochs)
+        rows, epochs = self.parts.train, self._epochs()
+        if is_full_batch(self.train, rows):
+            return self._whole_graph(rows, epochs, self.captured)
         loader = seed_loader(self.graph, rows, self.network, self.config, True)
         return Seeds(loader, epochs, lambda: self.clock.time("data"))
 
     def _evaluation_loader(self, positions: Tensor, size: int | None = None) -> Any:
         if not self.train.num_neighbors:
-            return WholeGraph(self.graph, positions, None)
+            return self._whole_graph(positions)
         loader = seed_loader(self.graph, positions, self.network, self.config, False)
         return Seeds(loader, None)
+
+    def _whole_graph(
+        self, rows: Tensor, epochs: Epochs | None = None, captured: bool = False
+    ) -> WholeGraph:
+        graph, shared, subgraphs, shape = self.graph, self.network.shared, None, None
+        size = graph.num_nodes
+        if shared is not None and has_fixed_subgraphs(self.network):
+            with self.clock.time("data"):
+                subgraphs = shared.get(graph.edge_index, size, False, batch=graph.batch)
+        if captured:
+            shape = Shape(1, size, graph.num_edges)
+        rows = rows.to(graph.device)
+        item = Item(graph, subgraphs, shape, rows=rows, fixed=captured)
+        return WholeGraph(item, epochs)

@@ -32,7 +32,12 @@ from gnnak.training.callbacks import (
 )
 from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.run_config import Precision, RunConfig
-from gnnak.training.data import GraphData, NodeData
+from gnnak.training.data import (
+    GraphData,
+    NodeData,
+    has_fixed_subgraphs,
+    is_full_batch,
+)
 from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
@@ -231,7 +236,9 @@ def prepare(
     network = build_network(config, info, degrees)
     network.save_memory(machine.recompute, machine.max_copies)
     captured = machine.captures(network, config.train.precision)
-    captured = captured and not info.one_graph
+    if info.one_graph:
+        full = is_full_batch(config.train, parts.train)
+        captured = captured and full and has_fixed_subgraphs(network)
     task = GraphTask(
         config,
         info,
@@ -253,7 +260,7 @@ def make_data(
     captured: bool = False,
 ) -> GraphData:
     if dataset.info.one_graph:
-        return NodeData(dataset, parts, config, network, clock)
+        return NodeData(dataset, parts, config, network, clock, captured)
     if config.train.num_neighbors:
         raise OptionError(
             "train.num_neighbors is for one graph whose nodes are split, but "

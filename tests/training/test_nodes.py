@@ -12,9 +12,17 @@ from gnnak.datasets.own import OwnData, load_own
 from gnnak.errors import OptionError, TrainingError
 from gnnak.loading.items import Item
 from gnnak.training.config.experiment import own_config
-from gnnak.training.data import as_item, layers_read, seed_loader
+from gnnak.training.config.run_config import TrainConfig
+from gnnak.training.data import (
+    as_item,
+    has_fixed_subgraphs,
+    is_full_batch,
+    layers_read,
+    seed_loader,
+)
 from gnnak.training.module import GraphTask, build_network
 from gnnak.training.processes.machine import Machine
+from tests.gpu import needs_gpu
 
 SMALL = {
     "epochs": 2,
@@ -95,6 +103,42 @@ def test_loss_of_mini_batches_is_that_of_the_whole_graph(model, options):
     assert [len(item.rows) for item in batches] == [3, 3, 3, 1]  # type: ignore[arg-type]
     losses = torch.stack([task.loss_of(item) * len(item.rows) for item in batches])  # type: ignore[arg-type]
     torch.testing.assert_close(losses.sum() / len(rows), whole)
+
+
+@needs_gpu
+@pytest.mark.parametrize("model", ["gcn-ak+", "gin-ak+", "sage-ak+", "pna*-ak+", "gin"])
+def test_steps_on_the_whole_graph_are_captured_and_train_the_same(model, caplog):
+    options = SMALL | {"model": model, "epochs": 12, "channels": 64}
+    losses = {}
+    for fast in (True, False):
+        machine = Machine("gpu", fast=fast)
+        _, record = gnnak.train(random_graph(), **options | {"machine": machine})
+        losses[fast] = record["curves"]["train_loss"]
+        assert record["captured"] is fast
+    assert "captured" not in caplog.text
+    assert losses[True] == pytest.approx(losses[False], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "fixed"),
+    [
+        ({}, True),
+        ({"model": "gcn"}, True),
+        ({"model": "gcn-ak+-s"}, False),
+        ({"model.subgraphs.kind": "walks"}, False),
+    ],
+)
+def test_has_fixed_subgraphs_unless_they_are_random(options, fixed):
+    task, _, _ = task_of(random_graph(), **options)
+    assert has_fixed_subgraphs(task.network) is fixed
+
+
+def test_is_full_batch_needs_all_rows_and_all_neighbors():
+    rows = torch.arange(9)
+    assert is_full_batch(TrainConfig(batch_size=None), rows)
+    assert is_full_batch(TrainConfig(batch_size=9), rows)
+    assert not is_full_batch(TrainConfig(batch_size=8), rows)
+    assert not is_full_batch(TrainConfig(batch_size=9, num_neighbors=(5,)), rows)
 
 
 def test_layers_read_of_networks_without_context_or_subgraphs():

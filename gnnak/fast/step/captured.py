@@ -107,10 +107,10 @@ class CapturedStep:
             # A step may cache tensors in its item. Give it a copy, since the item may
             # be trained on again, and then be copied into buffers.
             return self.step(like(item, tensors_of(item)))
-        buffers.copy_in(item)
+        buffers.copy_in(_changing(item))
         if buffers.replay is not None:
             return buffers.replay()
-        static = like(item, buffers.tensors)
+        static = item if item.fixed else like(item, buffers.tensors)
         if buffers.warm_up:
             buffers.warm_up -= 1
             return self.warm_up(static)
@@ -123,7 +123,7 @@ class CapturedStep:
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
         if shape in self._buffers:
             return self._buffers[shape]
-        tensors = tensors_of(item)
+        tensors = _changing(item)
         if self._largest is None or not self._largest.can_hold(tensors):
             if shape in self._released:
                 return None
@@ -165,6 +165,11 @@ class CapturedStep:
         logging.getLogger("gnnak").warning(message, self.reason)
 
 
+def _changing(item: Item) -> list[Tensor]:
+    """Return the tensors of an item that differ between steps."""
+    return [] if item.fixed else tensors_of(item)
+
+
 class _StaticBuffers:
     """Tensors at fixed addresses, into which batches of one shape are copied."""
 
@@ -179,8 +184,7 @@ class _StaticBuffers:
             for positions in by_dtype.values()
         ]
 
-    def copy_in(self, item: Item) -> None:
-        given = tensors_of(item)
+    def copy_in(self, given: list[Tensor]) -> None:
         assert len(given) == len(self.tensors), "an item of this shape has other fields"
         for positions, tensors in self._by_dtype:
             torch._foreach_copy_(tensors, [given[position] for position in positions])

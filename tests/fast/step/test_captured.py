@@ -63,6 +63,27 @@ def test_captured_step_takes_each_item_once_from_fixed_tensors():
         assert fixed.data_ptr() != last.data_ptr()
 
 
+def test_captured_step_reads_a_fixed_item_itself_and_keeps_what_it_derived():
+    (item,), seen, listener = fixed_items(fixed_config("gin-ak+"), 1), [], Listener()
+    item = replace(item, fixed=True)
+
+    def step(item: Item) -> torch.Tensor:
+        seen.append(item)
+        item.subgraphs.hop_rows(5)
+        return item.batch.x.sum()
+
+    captured = CapturedStep(step, listener)
+    places = {t.data_ptr() for t in tensors_of(item)}
+    turns = FIRST_WARM_UP + 2
+    assert [captured(item) for _ in range(turns)] == [item.batch.x.sum()] * turns
+    assert listener.calls == ["warm"] * FIRST_WARM_UP + ["record"] + ["replay"] * 2
+    assert places < {t.data_ptr() for t in tensors_of(item)}
+    for each in seen:
+        assert {t.data_ptr() for t in tensors_of(each)} <= {
+            t.data_ptr() for t in tensors_of(item)
+        }
+
+
 def items_of_shapes(count: int) -> list[Item]:
     store = edge_counts(8).store
     batches = [store[torch.arange(few)] for few in range(1, count + 1)]
