@@ -177,6 +177,10 @@ def measure(case: str, data: Data, options: Namespace, device: str) -> Record:
     found: Record = {"case": case, "nodes": data.num_nodes, "edges": data.num_edges}
     if extensions and not any(map(find_spec, extensions)):
         return found | {"reason": f"needs {' or '.join(extensions)}"}
+    if device == "cuda":
+        # Each case then allocates its own workspaces for matrix products.
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
     torch.manual_seed(0)
     model: nn.Module = GCN(CHANNELS, CHANNELS, 2, out_channels=CLASSES)
     if uplifted:

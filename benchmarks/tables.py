@@ -170,7 +170,8 @@ def precision_scores() -> str:
             scores = [
                 r["scores"]["test"] for r in records if r["cell"] == config.cell()
             ]
-            row += [f"{fmean(scores):.4f} ± {stdev(scores):.4f}", str(len(scores))]
+            spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
+            row += [f"{fmean(scores):.4f}{spread}", str(len(scores))]
         rows.append(row)
     header = ["data set, network", "float32", "runs", "bf16", "runs"]
     return markdown(header, rows)
@@ -208,6 +209,21 @@ def wl_speed() -> str:
     return markdown(["graphs", "test", "seconds", "goal"], rows)
 
 
+def large_graph() -> str:
+    """Render seeds per second and memory of `benchmarks.large_graph`."""
+    found = {
+        (r["nodes"], r["case"]): r
+        for r in read_records(RESULTS / "large_graph.jsonl")
+        if "reason" not in r
+    }
+    rows = [
+        [f"{nodes:,}", case, f"{r['seeds_per_second']:,.0f}", f"{r['peak_mb']:.0f} MB"]
+        for (nodes, case), r in found.items()
+    ]
+    header = ["nodes", "mode, model", "seeds per second", "memory"]
+    return markdown(header, rows)
+
+
 def faults() -> str:
     """Render how the faults of the newest `make faults` ended."""
     records = read_records(RESULTS / "faults.jsonl")
@@ -240,6 +256,7 @@ TABLES: dict[str, Callable[[], str]] = {
         wl_speed,
         agreement_summary,
         faults,
+        large_graph,
         own_loop,
         published_step,
         captured,

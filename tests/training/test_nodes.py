@@ -107,16 +107,21 @@ def test_loss_of_mini_batches_is_that_of_the_whole_graph(model, options):
 
 @needs_gpu
 @pytest.mark.parametrize("model", ["gcn-ak+", "gin-ak+", "sage-ak+", "pna*-ak+", "gin"])
-def test_steps_on_the_whole_graph_are_captured_and_train_the_same(model, caplog):
-    options = SMALL | {"model": model, "epochs": 12, "channels": 64}
+def test_steps_on_the_whole_graph_are_captured_and_train_the_same(
+    model, monkeypatch, caplog
+):
+    options = SMALL | {"model": model, "epochs": 8, "channels": 64}
+    options |= {"machine": Machine("gpu"), "settings": {"dropout": 0.0}}
     losses = {}
-    for fast in (True, False):
-        machine = Machine("gpu", fast=fast)
-        _, record = gnnak.train(random_graph(), **options | {"machine": machine})
-        losses[fast] = record["curves"]["train_loss"]
-        assert record["captured"] is fast
+    for captured in (True, False):
+        monkeypatch.setattr(
+            "gnnak.training.run.is_full_batch", lambda *_, full=captured: full
+        )
+        _, record = gnnak.train(random_graph(), **options)
+        losses[captured] = record["curves"]["train_loss"]
+        assert record["captured"] is captured
     assert "captured" not in caplog.text
-    assert losses[True] == pytest.approx(losses[False], rel=0.02)
+    assert losses[True] == pytest.approx(losses[False], rel=0.05)
 
 
 @pytest.mark.parametrize(
