@@ -5,8 +5,6 @@ from itertools import combinations, product
 from math import gcd
 
 import networkx as nx
-import numpy as np
-from numpy.typing import NDArray
 
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.named import Graph, rook, shrikhande, undirected
@@ -140,106 +138,42 @@ def _furer_graph(base: nx.Graph, negated: tuple[object, object] | None) -> Graph
     return undirected(edges, len(number))
 
 
-Matrix = NDArray[np.int64]
-Block = frozenset[int]
-
-_CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""Adding 0, 1, ..., 12 modulo 13 to these triples gives 26 triples, which contain every
-pair of 13 points once."""
-
-_SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A 5x5 Latin square, not equivalent to the cyclic square, (row + column) mod 5."""
-
-
-def latin_squares() -> list[Matrix]:
-    """Return two 5x5 Latin squares that are not equivalent, the cyclic one first."""
-    cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
-    second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
-    return [cyclic, second]
-
-
-def triple_systems() -> list[list[Block]]:
-    """Return two sets of triples of 13 points with every pair in exactly one triple."""
-    first = [
-        frozenset((point + shift) % 13 for point in base)
-        for base in _CYCLIC_BLOCKS
-        for shift in range(13)
-    ]
-    for four in combinations(first, 4):
-        points = frozenset.union(*four)
-        if len(points) == 6:
-            exchanged = [points - block for block in four]
-            others = [block for block in first if block not in four]
-            return [first, others + exchanged]
-    raise AssertionError("the cyclic triple system has quadrilaterals")
-
-
-def regular_two_graphs() -> list[Matrix]:
-    """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
-
-    A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    """
-    cells = list(product(range(5), repeat=2))
-    found = []
-    for square in latin_squares():
-        lines = [(("r", r), ("c", c), ("s", int(square[r, c]))) for r, c in cells]
-        joined = [[len({*a} & {*b}) == 1 for b in lines] for a in lines]
-        found.append(_seidel(np.pad(np.array(joined), (0, 1))))
-    for blocks in triple_systems():
-        joined = [[len(a & b) == 1 for b in blocks] for a in blocks]
-        found.append(_seidel(np.array(joined)))
-    return found
-
-
-def _seidel(joined: NDArray[np.bool_]) -> Matrix:
-    matrix = np.where(joined, -1, 1)
-    np.fill_diagonal(matrix, 0)
-    return matrix.astype(np.int64)
-
-
-def switched(matrix: Matrix, signs: Matrix) -> Matrix:
-    """Switch a graph: multiply row and column i of its Seidel matrix by `signs[i]`."""
-    return matrix * np.outer(signs, signs)
-
-
-def descendants(matrix: Matrix) -> list[Matrix]:
-    """For each node, isolate the node by switching (see `switched`) and remove it."""
-    found = []
-    for point in range(len(matrix)):
-        signs = matrix[point].copy()
-        signs[point] = 1
-        found.append(np.delete(np.delete(switched(matrix, signs), point, 0), point, 1))
-    return found
-
-
-def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return every `switched(matrix, signs)` in which each row has the sum `value`."""
-    size = len(matrix)
-    values, vectors = np.linalg.eigh(matrix.astype(float))
-    space = vectors[:, np.abs(values - value) < 1e-6]
-    free = _independent_rows(space)
-    solve = space @ np.linalg.inv(space[free])
-    tries = np.array(list(product((1.0, -1.0), repeat=len(free) - 1)))
-    tries = np.concatenate([np.ones((len(tries), 1)), tries], axis=1)
-    whole = tries @ solve.T
-    good = (np.abs(np.abs(whole) - 1) < 1e-6).all(axis=1)
-    signs = np.rint(whole[good]).astype(np.int64).reshape(-1, size)
-    return [switched(matrix, row) for row in signs]
-
-
-def _independent_rows(space: NDArray[np.float64]) -> list[int]:
-    chosen: list[int] = []
-    for row in range(len(space)):
-        if np.linalg.matrix_rank(space[[*chosen, row]], tol=1e-6) > len(chosen):
-            chosen.append(row)
-    return chosen
-
-
-_POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""For each of `regular_two_graphs`: which of its `descendants` `srg25` returns."""
-
-_SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""For each of `regular_two_graphs`: which of its `regular_members` `srg26` returns."""
+_SRG25 = r"""
+X~_smKWQq|T\HkWBDijZ{PYxPpTWEg{rMBfNKlxCz@[xRXR}KiW
+X~aKeEbQqsTxHkXJDMjQ{Ldu\_Wm\?trWwiuPYtqib\XvWD~Cgs
+X~KxEWQ`[hBqTyiajDdNpPr_kxJKnbV@xHrear]KvmAWBlx{lBK
+X`NwXKVeKb\dSj[KTQsTyUazuBQUclatMbH{W\wjQYuZj@Up{YQ
+X~~EHk^J|GiXIZcjhb{iWQhddAx`q{Sb}KiWWfAlEEJicKvETK^
+XFZ[LTAqZfDsiXnFUsQWDKSKNxw`]~@v`fKXuqcbthOympS_dU}
+XlIXon}a`_LgnFAn]BkYZRE`RNLEseu`xfSipiVjROuWMwpD]YJ
+XFZ[LTAqZfTKlhR@eIW^vwNpfHmuYBtdFTsccE]`xW`_Sk~jcBV
+XC]v]DTgRHwHvbUsCogpZaDlo^dfHjZHQ|\P}KBpVssAm\hpm]C
+XCpa|Wz[MitykDLQ]{Oli`bf@wzCF]wF`kyHQTtvsyCB\XUiGVy
+Xrye`pKAyjF[qul]myCkMFnEat?A[i`bnwGNHejkY`vLcuYpzHa
+XlIXon}a`_Lg{FbRhbAeXus|fUeLRjRRR@sPFNkLipJTRiT?}p{
+XltmVKM`X~KS{F_jv_lEbtKpguPlhsrhGph\Cv_qIJRjOBvBE|F
+XXVljHr@qDb}bR_jwIm{BiWriWlgs?usxKxYc[Mxoj\ZDsq[Q{q
+XipxGS\YUePoFNCvqMD]tkBnFkbvOUsjDtTkGljtRITUsMHwMpF
+"""
+_SRG26 = r"""
+YwF[@WDYaFHIrAahIoj`RSNAzHLaG`_DYUoIH{GS@MUdEYK?rgxEece?
+YwFX@ZyLQAHKKpa@tHB_uSBi?TpSbS`qUUAk`qoQKg[hpIS?~@XEiLE?
+YwCepV{KqMUBLOb_iE[R?TaeEP@WirQCIOE\_R{A?`}h@k[@]LHFJ@U?
+YlthgsL`mEkLkLBI?q_EU_XH?qT?qQ_ZGgFqd?}US@xKgBqKgRqESHx?
+YluPf?G_}KkdQaAY_YoKQ`HhDoQtHlT_olDpcO]``y?k?RjLwr?FChJ?
+YiMHVoOX@BoXC\FdrfDCdOmRIcjl?@PCiFaYs?UOYORsdgYPD`qCbKe_
+YiMMgGReHDOBzUFPKAlA?OYwuHsSYpV`eCo{JJ?NbI_j?BUPpGTCVd@_
+Ys|GhvQh_wGGJ?GwsHb?q_KgGnIUgwikPDhxCam``wiKssB`fX?s@sS_
+YFZ[LTAqZfDsOwR?eI^_KCJYWoHHhCIQSiHC_d]L@En@GrgD_hhOEC|_
+Y?^KltQHbFwHjAVDCGn?_?MyGeHhDBT@jD_yc_}T`ikBIBc@dHpSBcd_
+"""
+_SRG28 = r"""
+[~~~}A`c[Ron_~WWIIIQRPP\BBx`b@PQccdJGgpwopeAadTCchfBBEZ@PQjWKKXn
+[J\zy?`CWR_n?~FfyIEQPpPNBA|``DPOeccJgg`zNKXqalSccxdbBUXPPYiZrpe?
+[J\{DwaCgT_v?NFVyQESPp`N?AyW]|VOafcHgW`ZHK\qylCcSxD[KhEpHYyRtpaA
+[`Kx~|_SIPgfOngGQAKOR`@]ABw[[~RQbddHFFM`LM\YidEssh@KkxAxXQwPpraa
+"""
+"""Strongly regular graphs, one per line in the graph6 format; each list is complete."""
 
 
 def srg16() -> list[Graph]:
@@ -253,39 +187,23 @@ def srg16() -> list[Graph]:
 
 def srg25() -> list[Graph]:
     """Return the 15 strongly regular graphs srg(25, 12, 5, 6), the data set SR25."""
-    chosen = zip(regular_two_graphs(), _POINTS, strict=True)
-    return [_graph_of_matrix(descendants(s)[i]) for s, points in chosen for i in points]
+    return _parsed(_SRG25)
 
 
 def srg26() -> list[Graph]:
     """Return the 10 strongly regular graphs srg(26, 10, 3, 4), found by Paulus."""
-    # Each row has 10 entries -1 (edges) and 15 entries +1, so it sums to 5.
-    members = (regular_members(matrix, 5) for matrix in regular_two_graphs())
-    chosen = zip(members, _SWITCHINGS, strict=True)
-    return [_graph_of_matrix(each[i]) for each, numbers in chosen for i in numbers]
+    return _parsed(_SRG26)
 
 
 def srg28() -> list[Graph]:
     """Return the 4 graphs srg(28, 12, 6, 4): the triangular and three Chang graphs.
 
-    The triangular graph joins the pairs of 8 points that share one point. Switching it
-    by a perfect matching, an 8-cycle, or a triangle and a 5-cycle gives the Chang
-    graphs.
+    The triangular graph, which comes first, joins the pairs of 8 points that share one
+    point.
     """
-    pairs = list(combinations(range(8), 2))
-    joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])
-    matrix = _seidel(joined)
-    sets = [[], [(0, 1), (2, 3), (4, 5), (6, 7)], _cycle(range(8))]
-    sets.append(_cycle(range(3)) + _cycle(range(3, 8)))
-    signs = (np.array([-1 if p in chosen else 1 for p in pairs]) for chosen in sets)
-    return [_graph_of_matrix(switched(matrix, each)) for each in signs]
+    return _parsed(_SRG28)
 
 
-def _cycle(points: range) -> list[tuple[int, int]]:
-    ends = zip(points, [*points[1:], points[0]], strict=True)
-    return [(min(end), max(end)) for end in ends]
-
-
-def _graph_of_matrix(matrix: Matrix) -> Graph:
-    edges = np.argwhere(np.triu(matrix == -1))
-    return undirected([(int(u), int(v)) for u, v in edges], len(matrix))
+def _parsed(lines: str) -> list[Graph]:
+    graphs = [nx.from_graph6_bytes(line.encode()) for line in lines.split()]
+    return [undirected(sorted(graph.edges), len(graph)) for graph in graphs]
