@@ -71,6 +71,11 @@ def kind_of(value: object) -> str:
     return "None" if value is None else with_article(type(value).__name__)
 
 
+def reason_of(error: Exception) -> str:
+    """Return the message of another library's error, as one line without a stop."""
+    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+
+
 def described(value: object) -> str:
     """Return a short text for a wrong value: a number or text as is, else its type.
 

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 from functools import cache
+from typing import Any
 
 from gnnak.errors import MissingPackageError
 
@@ -23,6 +24,14 @@ def missing_package(use: str, package: str) -> MissingPackageError:
         f"{use} {package}; install it with pip install {package}, or install gnnak "
         f"with its extra {EXTRAS[package]}."
     )
+
+
+def import_optional(module: str, use: str, package: str) -> Any:
+    """Import a module of an optional package; `use` begins the error if missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing_package(use, package) from error
 
 
 @cache

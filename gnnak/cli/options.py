@@ -45,7 +45,7 @@ from gnnak.cli.names import (
     own_option,
     size_option,
 )
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, reason_of
 from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -411,10 +411,9 @@ def import_own(modules: Iterable[str] | None) -> None:
         try:
             importlib.import_module(module)
         except Exception as error:  # the user's module may raise anything
-            reason = " ".join(str(error).split()) or type(error).__name__
             raise OptionError(
-                f"the module {module} cannot be imported: {reason}; give the name of a "
-                "module in the current folder or of an installed one."
+                f"the module {module} cannot be imported: {reason_of(error)}; give the "
+                "name of a module in the current folder or of an installed one."
             ) from error
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gnnak.datasets.cache import Request, cache_dir, cached_path, find_file, load_cached
 from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.errors import FileFormatError, GnnakError, GraphError
+from gnnak.errors import FileFormatError, GnnakError, GraphError, reason_of
 from gnnak.graphs import GraphFile, read_npz
 from gnnak.graphs.store import without_reverse_edges
 from gnnak.nn.features import Categorical, Features, describe
@@ -30,8 +30,8 @@ def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
     except GnnakError:
         raise
     except Exception as error:  # sockets and zip files raise many types
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        told = f"{file_name} was not found and could not be downloaded ({reason})"
+        told = f"{file_name} was not found and could not be downloaded"
+        told = f"{told} ({reason_of(error)})"
         raise FileFormatError(f"{told}; put it into {DATA_FOLDER}.") from error
     once = without_reverse_edges(file.store)
     if once is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Sequence
@@ -15,23 +14,14 @@ from torch import Tensor, nn
 
 from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.own.load import fit_features
-from gnnak.datasets.own.molecules import (
-    find_featurizer,
-    molecules_in_list,
-    need_featurizer,
-)
-from gnnak.datasets.own.objects import (
-    are_smiles,
-    as_items,
-    graphs_in_list,
-    without_targets,
-)
+from gnnak.datasets.own.molecules import find_featurizer, need_featurizer
+from gnnak.datasets.own.objects import are_smiles, as_items, without_targets
 from gnnak.datasets.own.options import OwnData, as_names, as_text
-from gnnak.datasets.own.read import Reading, is_data_file
+from gnnak.datasets.own.read import Reading, as_rows, is_data_file
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import FileFormatError, GraphError
+from gnnak.errors import FileFormatError, GraphError, reason_of
 from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.optional import missing_package
+from gnnak.optional import import_optional
 from gnnak.training.evaluation import Evaluation, evaluate_labelled
 from gnnak.training.losses import Scaler
 from gnnak.training.predictions import Predictions, predict
@@ -57,7 +47,7 @@ def download(name: str, revision: str | None = None) -> Path:
     except Exception as error:  # the hub's client raises errors of many types
         raise FileFormatError(
             f"{name} is not here, and cannot be downloaded from the Hugging Face hub: "
-            f"{_reason(error)}; check the name and the connection."
+            f"{reason_of(error)}; check the name and the connection."
         ) from error
     return Path(found)
 
@@ -70,22 +60,15 @@ def upload(folder: Path, name: str, private: bool = False) -> str:
         hub.upload_folder(repo_id=name, folder_path=str(folder))
     except Exception as error:  # the hub's client raises errors of many types
         raise FileFormatError(
-            f"{name} cannot be uploaded to the Hugging Face hub: {_reason(error)}; log "
-            "in with `hf auth login`, and check the name."
+            f"{name} cannot be uploaded to the Hugging Face hub: {reason_of(error)}; "
+            "log in with `hf auth login`, and check the name."
         ) from error
     return str(address)
 
 
 def _import_hub(purpose: str) -> Any:
-    try:
-        return importlib.import_module("huggingface_hub")
-    except ImportError as error:
-        use = f"{purpose} Hugging Face hub needs"
-        raise missing_package(use, "huggingface_hub") from error
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+    use = f"{purpose} Hugging Face hub needs"
+    return import_optional("huggingface_hub", use, "huggingface_hub")
 
 
 SHIPPED = Path(__file__).parents[1] / "pretrained"
@@ -156,9 +139,8 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
         raise GraphError("there are no graphs; give at least one.")
     items = [without_targets(item) for item in given]
     if are_smiles(items):
-        rows = molecules_in_list(items, featurizer=need_featurizer(info))
-    else:
-        rows = graphs_in_list(items, reading)
+        need_featurizer(info)
+    rows = as_rows(items, reading)
     if rows.bad:
         raise GraphError(f"{rows.bad[0]}; correct this graph.")
     return with_node_features(rows.store).union()

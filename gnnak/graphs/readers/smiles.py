@@ -1,6 +1,5 @@
 """Convert SMILES strings to graphs with the features of the Open Graph Benchmark."""
 
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from gnnak.errors import GraphError, kind_of
 from gnnak.graphs.store import GraphStore, with_reverse_edges
-from gnnak.optional import missing_package
+from gnnak.optional import import_optional
 
 CHIRALITY = (
     "CHI_UNSPECIFIED",
@@ -110,10 +109,7 @@ def _store(molecules: Sequence[Any], x: Tensor, bond_attr: Tensor) -> GraphStore
 
 
 def import_rdkit(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise missing_package("reading SMILES needs", "rdkit") from error
+    return import_optional(name, "reading SMILES needs", "rdkit")
 
 
 def _parse(chem: Any, text: object) -> Any:

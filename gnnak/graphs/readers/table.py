@@ -1,7 +1,6 @@
 """Read tables (CSV and TSV files with a header, Parquet files) and edge lists."""
 
 import csv
-import importlib
 import io
 import re
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from gnnak.errors import FileFormatError, counted
+from gnnak.errors import FileFormatError, counted, reason_of
 from gnnak.graphs.readers.files import (
     FilePath,
     format_suffix,
@@ -21,7 +20,7 @@ from gnnak.graphs.readers.files import (
     read_text,
     share_read,
 )
-from gnnak.optional import missing_package
+from gnnak.optional import import_optional
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 DELIMITERS = ",;\t"
@@ -172,11 +171,7 @@ def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
 
 
 def import_pyarrow(name: str = "pyarrow") -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        use = "reading and writing Parquet files needs"
-        raise missing_package(use, "pyarrow") from error
+    return import_optional(name, "reading and writing Parquet files needs", "pyarrow")
 
 
 PARQUET_ROWS = 4096
@@ -209,8 +204,7 @@ def checked_parquet(path: FilePath) -> Iterator[None]:
     try:
         yield
     except (import_pyarrow().ArrowException, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
-        told = f"{path} cannot be read as Parquet ({reason}); write it again"
+        told = f"{path} cannot be read as Parquet ({reason_of(error)}); write it again"
         raise FileFormatError(f"{told}; see docs/formats.md#tables.") from error
 
 

@@ -23,8 +23,8 @@ import torch
 
 from gnnak import __version__
 from gnnak.backend import use_backend
-from gnnak.errors import OptionError, TrainingError
-from gnnak.optional import missing_package
+from gnnak.errors import OptionError, TrainingError, reason_of
+from gnnak.optional import import_optional
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import Stopped, stoppable
@@ -121,7 +121,7 @@ class Cluster:
             try:
                 found = self.ray.get(running.popleft())
             except self.ray.exceptions.RayError as error:
-                told = f"a part was tried {RETRIES + 1} times ({_reason(error)})"
+                told = f"a part was tried {RETRIES + 1} times ({reason_of(error)})"
                 lost = TrainingError(f"{told}; give the same command with --resume.")
                 raise getattr(error, "cause", None) or lost from None
             yield found
@@ -147,11 +147,7 @@ def connected(
     address: str, machine: Machine, files: Iterable[str | Path] = ()
 ) -> Iterator[Cluster]:
     """Context manager: connect to a Ray cluster whose nodes all see some files."""
-    try:
-        import ray
-    except ImportError as error:
-        raise missing_package("--ray needs", "ray") from error
-
+    ray = import_optional("ray", "--ray needs", "ray")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
         options["include_dashboard"] = False
@@ -210,7 +206,7 @@ def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, float]]:
     try:
         answers = ray.get(asked, timeout=CHECK_SECONDS)
     except ray.exceptions.RayError as error:
-        told = f"a node of the Ray cluster does not answer: {_reason(error)}"
+        told = f"a node of the Ray cluster does not answer: {reason_of(error)}"
         raise TrainingError(f"{told}; see `ray status`.") from error
     for node, answer in zip(nodes, answers, strict=True):
         check_node(node["NodeManagerAddress"], *answer)
@@ -243,10 +239,6 @@ def wait(ray: Any, results: list[Any], seconds: float, count: int = 1) -> list[A
     if request.number is not None:
         signal.raise_signal(request.number)
     return ready
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _own_results(places: Places, job: Job) -> Places:
@@ -326,7 +318,7 @@ class ClusterPool:
         try:
             outcome, records = self.cluster.ray.get(result)
         except self.cluster.ray.exceptions.RayError as error:
-            outcome, records = Ended(_reason(error), failed=True), []
+            outcome, records = Ended(reason_of(error), failed=True), []
         for record in records:
             append_record(self.train.places.records, record)
             _own_results(self.train.places, task.job).records.unlink(missing_ok=True)
