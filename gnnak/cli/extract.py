@@ -13,7 +13,6 @@ from gnnak.cli.names import check_data, examples, flag, option
 from gnnak.cli.options import DATA_DIR, GRAPH_FILES, JSON, given, own_values, show
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
-from gnnak.typing import check_count
 
 if TYPE_CHECKING:
     from gnnak.graphs import GraphStore
@@ -41,17 +40,17 @@ def extract(
         callback=check_data("your own data"),
         help=f"A data set (`gnnak datasets list`), or your own data: a {GRAPH_FILES}.",
     ),
-    num_hops: int | None = usual_option(help="Radius of the egonets."),
+    num_hops: int | None = usual_option(min=0, help="Radius of the egonets."),
     max_neighbors: int | None = usual_option(
-        help="Nodes that are sampled at each hop of an egonet."
+        min=1, help="Nodes that are sampled at each hop of an egonet."
     ),
     walks: bool = flag("--walks", help="Random walks instead of egonets."),
-    length: int | None = usual_option(help="Steps of a walk."),
-    repeats: int | None = usual_option(help="Walks from each root."),
+    length: int | None = usual_option(min=0, help="Steps of a walk."),
+    repeats: int | None = usual_option(min=1, help="Walks from each root."),
     pagerank: bool = flag(
         "--pagerank", help="Nodes of the largest personalised PageRank."
     ),
-    size: int | None = usual_option(help="Nodes of a PageRank subgraph."),
+    size: int | None = usual_option(min=1, help="Nodes of a PageRank subgraph."),
     alpha: float | None = usual_option(help="Probability that a walk ends."),
     sample: int = typer.Option(
         1000,
@@ -138,14 +137,11 @@ def extract(
 
 
 def _check_shape(kind: "SubgraphKind", shape: dict[str, Any]) -> None:
-    for name, value in shape.items():
-        shown = f"--{name.replace('_', '-')}"
+    for name in shape:
         if name not in KINDS[kind]:
+            shown = f"--{name.replace('_', '-')}"
             of = next(of for of, names in KINDS.items() if name in names)
             raise OptionError(f"{shown} is for {of}, not for {kind}; leave it out.")
-        if name != "alpha":
-            least = 0 if name in ("num_hops", "length") else 1
-            check_count(shown, value, least=least)
 
 
 def _print(shown: dict[str, Any]) -> None:

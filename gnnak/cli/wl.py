@@ -42,7 +42,7 @@ from gnnak.cli.options import (
 )
 from gnnak.errors import GraphError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
-from gnnak.typing import check_choice, check_count
+from gnnak.typing import check_choice
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -86,6 +86,7 @@ def lab(
         show_default=NETWORK_NAMES,
     ),
     num_hops: int | None = option(
+        min=0,
         help="Radius of the egonets, for networks.",
         show_default="3; whole graphs for sswl, sswl+ and l2fgnn",
     ),
@@ -102,8 +103,6 @@ def lab(
     """
     for name in family or ():
         check_choice("--family", name, WL_FAMILIES)
-    if num_hops is not None:
-        check_count("--num-hops", num_hops)
     if network and not networks:
         raise OptionError("--network and --no-networks exclude each other; drop one.")
     with stoppable_at_once():

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.utils import to_dense_adj
 
 from gnnak.datasets.cache import Progress, no_progress
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphFile, GraphStore
-from gnnak.graphs.ragged import pointers
 from gnnak.graphs.store import store_graphs
 from gnnak.typing import check_choice
 
@@ -43,13 +43,9 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
     largest = int(store.num_nodes[first:last].max())
     if largest > MAX_NODES:
         raise GraphError(f"a graph has {largest} nodes; give at most {MAX_NODES}.")
-    ptr = pointers(store.num_edges)
-    edges = store.edge_index[:, ptr[first] : ptr[last]]
-    graph = torch.arange(last - first, device=store.device)
-    graph = graph.repeat_interleave(store.num_edges[first:last])
-    size = last - first, largest, largest
-    dense = torch.zeros(size, dtype=torch.double, device=store.device)
-    dense.index_put_((graph, *edges), dense.new_ones(1), accumulate=True)
+    some = store[slice(first, last)]
+    sizes = {"max_num_nodes": largest, "batch_size": last - first}
+    dense = to_dense_adj(some.edge_index, some.batch, **sizes).double()
     loops = dense.diagonal(dim1=1, dim2=2).any()
     if loops or (dense > 1).any() or not torch.equal(dense, dense.transpose(1, 2)):
         told = "a graph is directed or has a self loop or a parallel edge"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -136,8 +137,7 @@ CHUNK = 64
 """Number of graphs whose rooted subgraphs are extracted at a time."""
 
 
-@dataclass(frozen=True, eq=False)
-class SubgraphSizes:
+class SubgraphSizes(NamedTuple):
     nodes: Tensor
     """Number of nodes, and so of rooted subgraphs, of each graph, [g], int64."""
     copies: Tensor
@@ -147,8 +147,7 @@ class SubgraphSizes:
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
-        sizes = [(part.nodes, part.copies, part.edge_copies) for part in parts]
-        return SubgraphSizes(*map(torch.cat, zip(*sizes, strict=True)))
+        return SubgraphSizes(*map(torch.cat, zip(*parts, strict=True)))
 
     def training_bytes(
         self,

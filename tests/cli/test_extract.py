@@ -86,12 +86,12 @@ def test_extract_warns_if_memory_is_too_small(monkeypatch):
         (["zin"], "there is no data set or file 'zin'; did you mean 'zinc'?"),
         (
             ["csl", "--num-hops", "-1"],
-            "--num-hops is -1; give a whole number of at least 0",
+            "--num-hops is -1; give a number of at least 0",
         ),
         (["csl", "--length", "3"], "--length is for walks, not for egonets"),
         (["csl", "--walks", "--num-hops", "2"], "--num-hops is for egonets, not for"),
         (["csl", "--walks", "--pagerank"], "--walks and --pagerank exclude each other"),
-        (["csl", "--max-neighbors", "0"], "--max-neighbors is 0; give a whole number"),
+        (["csl", "--max-neighbors", "0"], "--max-neighbors is 0; give a number"),
         (
             ["csl", "--pagerank", "--alpha", "2"],
             "alpha is 2.0; give a number with 0.01",

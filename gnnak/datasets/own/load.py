@@ -260,7 +260,7 @@ def data_name(path: str | None) -> str:
 def _read(
     own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    if own.uses_files:
+    if own.split == "files" or own.validation or own.test:
         (found, split), y = _joined(own), None
     else:
         found = _rows(data if own.path is None else own.path, own)

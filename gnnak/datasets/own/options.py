@@ -90,11 +90,6 @@ class OwnData:
             return None
         return self.split[len(COLUMN) :] or None
 
-    @property
-    def uses_files(self) -> bool:
-        """Whether training, validation and test graphs are in separate files."""
-        return self.split == "files" or bool(self.validation or self.test)
-
 
 def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     if given is None or isinstance(given, str):
