@@ -1,5 +1,6 @@
 """Fill the paper's tables with our numbers, and compare these with the paper's."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,15 +52,19 @@ def parse_number(text: str) -> tuple[float, float] | None:
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
-    """Compare our number with the paper's; return None if they are not comparable."""
+    """Compare our number with the paper's; return None if they are not comparable.
+
+    If the test graphs are generated, numbers may also differ by the noise of the data.
+    """
     if cell.paper is None or ours.mean is None or ours.shortened:
         return None
     paper = parse_number(cell.paper)
     if paper is None:
         return "oom" if cell.paper == "OOM" else None
-    mean = 100 * ours.mean if cell.style.percent else ours.mean
+    scale = 100 if cell.style.percent else 1
+    mean, noise = scale * ours.mean, scale * DEVIATIONS * ours.noise
     gain = paper[0] - mean if ours.lower_is_better else mean - paper[0]
-    if abs(gain) <= paper[1] * (1 + 1e-9):
+    if abs(gain) <= math.hypot(paper[1], noise) * (1 + 1e-9):
         return "within"
     return "better" if gain > 0 else "worse"
 
@@ -120,8 +125,9 @@ def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
 
 LEGEND = (
     "Our number, then the paper's in brackets. ≈: at most two of the paper's standard "
-    "deviations apart (at most 5 % if the paper gives none); ▲: better by more than "
-    "that; ▼: worse by more than that; ◆: the paper ran out of memory (OOM)."
+    "deviations apart (at most 5 % if the paper gives none; more if a footnote says how "
+    "much scores vary on other generated graphs); ▲: better by more than that; ▼: worse "
+    "by more than that; ◆: the paper ran out of memory (OOM)."
 )
 SUMMARY_LEGEND = (
     "cells: with scores. run: those with a run as long as the paper's; of these, "
@@ -283,7 +289,7 @@ def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
     wanted = {"seeds": plan.runs, "folds": plan.folds, "epochs": plan.epochs}
     found = summarise(records, plan.measure, **wanted)
     if plan.measure == "score":
-        return found
+        return replace(found, noise=runs.data_noise(plan.config))
     devices = sorted({str(record.get("device")) for record in records})
     most = max(runs_at_once(record) for record in records)
     is_shared = most > 1 and plan.measure == "seconds"
@@ -313,9 +319,11 @@ def _fill(
         estimate = estimator()(plan.config)
         seconds = None if estimate is None else (plan.folds or 1) * estimate.seconds
         return Filled(cell, minutes=None if seconds is None else seconds / 60)
-    mark = ""
-    if found.note:
-        mark = marks.setdefault(found.note, _letters(len(marks)))
+    notes, mark = [found.note] if found.note else [], ""
+    if found.noise:
+        notes.append(f"± {cell.style.number(found.noise)} on other generated graphs")
+    if notes:
+        mark = marks.setdefault("; ".join(notes), _letters(len(marks)))
     return Filled(cell, _shown(cell, found), found, mark)
 
 

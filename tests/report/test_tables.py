@@ -130,6 +130,26 @@ def test_scores_that_are_to_be_high_are_compared_that_way():
     assert "(50, 90)" in (reason_of(accuracy, ours) or "")
 
 
+def test_numbers_may_also_differ_by_the_noise_of_generated_test_graphs():
+    pattern = Cell("GIN", "PATTERN (ACC)", "86.85 ± 0.03", Style(2, percent=True))
+    ours = runs(0.867, lower_is_better=False)
+    assert compare(pattern, ours) == "worse"
+    assert compare(pattern, replace(ours, noise=0.0006)) == "worse"
+    assert compare(pattern, replace(ours, noise=0.0007)) == "within"
+
+
+def test_the_noise_of_generated_test_graphs_is_a_footnote():
+    noise = [
+        {"kind": "data-noise", "experiment": "zinc", "target": None, "deviation": value}
+        for value in (0.002, 0.004)
+    ]
+    known = records(run_record(GOOD, 0))
+    assert RunRecords([*known.records, *noise]).data_noise(GOOD) == 0.003
+    assert known.data_noise(GOOD) == 0.0
+    filled = fill_table(SMALL, RunRecords([*known.records, *noise]))
+    assert any("± 0.003 on other generated graphs" in note for note in filled.remarks)
+
+
 def test_a_remark_names_all_cells_of_its_reason():
     other = Cell("SAGE", LABEL.column, "-2.00", Style(2))
     worse = [(ERROR, runs(0.2)), (LABEL, runs(-1.0)), (other, runs(-1.0))]

@@ -27,7 +27,9 @@ class RunRecords:
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
+        records = list(records)
         self.timed = [r for r in records if r.get("kind") in ("run", "bench")]
+        self._noise = [r for r in records if r.get("kind") == "data-noise"]
         self.records = [r for r in self.timed if r["kind"] == "run"]
         self._exact: dict[str, list[Record]] = {}
         self._any_length: dict[str, list[Record]] = {}
@@ -43,8 +45,8 @@ class RunRecords:
 
     @classmethod
     def read(cls, *folders: Path) -> RunRecords:
-        """Read `runs*.jsonl` and `bench.jsonl` in all folders that exist."""
-        names = ("runs*.jsonl", "bench.jsonl")
+        """Read the records of runs, benchmarks and data noise in all folders."""
+        names = ("runs*.jsonl", "bench.jsonl", "data_noise.jsonl")
         found = [f for each in folders for n in names for f in sorted(each.glob(n))]
         files = {file.resolve(): file for file in found}.values()
         return cls(record for file in files for record in read_records(file))
@@ -64,6 +66,12 @@ class RunRecords:
         longer = self.any_length(config, least=config.train.epochs)
         most = max((_epochs(record) for record in longer), default=0)
         return [record for record in longer if _epochs(record) == most]
+
+    def data_noise(self, config: RunConfig) -> float:
+        """Return how scores deviate between generated test sets; 0 if not measured."""
+        data = config.data.name, config.data.target
+        same = [r for r in self._noise if (r["experiment"], r["target"]) == data]
+        return fmean(record["deviation"] for record in same) if same else 0.0
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
         """Return runs with `config`, but with any number of epochs from `least` on."""
@@ -142,6 +150,8 @@ class Summary:
     """The score, seconds or memory of each run, sorted by seed and fold."""
     shortened: bool = False
     """Whether a run had fewer epochs than expected; False for seconds and memory."""
+    noise: float = 0.0
+    """Standard deviation of a network's scores over several generated test sets."""
 
 
 def summarise(
