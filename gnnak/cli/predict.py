@@ -1,7 +1,5 @@
 """`gnnak predict`: predict for new graphs with trained models."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

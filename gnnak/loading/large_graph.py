@@ -1,7 +1,5 @@
 """Read one large graph and its seed nodes, and gather rows of its fields."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from dataclasses import dataclass, field

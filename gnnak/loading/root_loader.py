@@ -1,7 +1,5 @@
 """`RootLoader`: mini-batches of seed nodes of one large graph."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy

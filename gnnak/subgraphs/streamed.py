@@ -1,7 +1,5 @@
 """Rooted subgraphs that are extracted slice by slice, and never all at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property

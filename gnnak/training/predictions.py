@@ -1,7 +1,5 @@
 """Predict for many graphs with one trained network or several."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Count the pairs of graphs that WL tests and networks distinguish: `gnnak wl lab`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Load the user's data as a `Dataset`; categorical features get a category "other"."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

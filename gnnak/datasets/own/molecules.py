@@ -1,7 +1,5 @@
 """Read molecules from tables and lists of SMILES strings, and featurize them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

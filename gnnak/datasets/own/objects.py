@@ -1,7 +1,5 @@
 """Convert Python objects (data frames, PyG and networkx graphs) to `GraphRows`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`OwnData`: where the user's own data are, and how they are read and split."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read graphs from a path, or from lists of graphs of other libraries."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Split the user's data into training, validation and test graphs, or into folds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convert the values of targets to tensors, and derive the task from the values."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Find the targets of the user's data: table columns, graph attributes or lists."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import Counter

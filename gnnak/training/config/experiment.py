@@ -1,7 +1,5 @@
 """Experiments: YAML files with the options of the runs on one data set."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Change options of frozen dataclasses, given by name in dicts, texts or YAML."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import types

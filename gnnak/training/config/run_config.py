@@ -1,7 +1,5 @@
 """The options on which the results of a run depend, as frozen dataclasses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

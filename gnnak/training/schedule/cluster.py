@@ -1,7 +1,5 @@
 """Do the runs of a schedule, and parts of predictions, on a Ray cluster."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os
