@@ -182,20 +182,17 @@ def check_seed(option: str, value: object) -> int:
     return seed
 
 
-def check_positive(option: str, value: object) -> None:
-    """Raise `OptionError` unless `value` is a finite number greater than 0."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:  # type: ignore[operator]
-        raise OptionError(
-            f"{option} is {value!r}; give a finite number greater than 0."
-        )
+def check_positive(option: str, value: float) -> None:
+    """Raise `OptionError` unless `value` is finite and greater than 0."""
+    if not 0 < value < math.inf:
+        raise OptionError(f"{option} is {value}; give a finite number greater than 0.")
 
 
-def check_share(option: str, value: object, least: float = 0) -> None:
-    """Raise `OptionError` unless `value` is a number with `least` <= value < 1."""
-    if not isinstance(value, int | float) or not least <= value < 1:
+def check_share(option: str, value: object) -> None:
+    """Raise `OptionError` unless `value` is a number with 0 <= value < 1."""
+    if not isinstance(value, int | float) or not 0 <= value < 1:
         raise OptionError(
-            f"{option} is {value!r}; give a number with {least} <= {option} < 1."
+            f"{option} is {value!r}; give a number with 0 <= {option} < 1."
         )
 
 

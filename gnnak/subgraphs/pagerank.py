@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.errors import OptionError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
 from gnnak.graphs.ragged import (
     counts_of,
@@ -19,7 +20,7 @@ from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import induced_subgraphs
 from gnnak.subgraphs.reach import estimated_copies
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import check_count, check_share, convert_count
+from gnnak.typing import check_count, convert_count
 
 LEAST_ALPHA, LEAST_TOLERANCE = 0.01, 1e-8
 """Smallest `alpha` and `tolerance`, to limit the time and the rounding errors."""
@@ -72,8 +73,7 @@ def pagerank_neighbors(
     """
     check_count("size", size, least=1)
     check_count("max_hops", max_hops)
-    check_share("alpha", alpha, LEAST_ALPHA)
-    check_share("tolerance", tolerance, LEAST_TOLERANCE)
+    _check_floats(alpha, tolerance)
     check_edge_index(edge_index, num_nodes)
     root = check_roots(roots, num_nodes, edge_index.device)
     limit = CopyLimit(copy_limit, root.device, "size or the number of roots")
@@ -94,6 +94,14 @@ def pagerank_neighbors(
         step = max(min(4 * step, CHUNK * some.numel() // pair.numel()), 1)
     found = induced_subgraphs(root, torch.cat(keys), neighbors, max_hops, limit)
     return found.assume(in_order=True) if roots is None else found
+
+
+def _check_floats(alpha: float, tolerance: float) -> None:
+    floats = ("alpha", alpha, LEAST_ALPHA), ("tolerance", tolerance, LEAST_TOLERANCE)
+    for option, value, least in floats:
+        if not isinstance(value, int | float) or not least <= value < 1:
+            told = f"{option} is {value!r}"
+            raise OptionError(f"{told}; give a number with {least} <= {option} < 1.")
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
@@ -223,8 +231,7 @@ class PageRankNeighbors(Limited):
         super().__post_init__()
         convert_count(self, "size", least=1)
         convert_count(self, "max_hops")
-        check_share("alpha", self.alpha, LEAST_ALPHA)
-        check_share("tolerance", self.tolerance, LEAST_TOLERANCE)
+        _check_floats(self.alpha, self.tolerance)
 
     def __call__(
         self,

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
 from gnnak.graphs.ragged import chunk_cuts, distinct, pointers, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import CHUNK, find_sorted, induced_subgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import check_count, check_positive, convert_count
+from gnnak.typing import check_count, convert_count
 
 HIGH_DEGREE = 64
 """A walker at a node with more neighbours than this uses rejection sampling."""
@@ -33,6 +33,12 @@ class Bias(NamedTuple):
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
         weight = weight.masked_fill(near, 1.0)
         return weight.masked_fill(there == before, 1 / self.p)
+
+
+def check_bias(p: float, q: float) -> None:
+    for option, value in (("p", p), ("q", q)):
+        if not isinstance(value, int | float) or not 0 < value < float("inf"):
+            raise OptionError(f"{option} is {value!r}; give a positive number.")
 
 
 def random_walks(
@@ -66,8 +72,7 @@ def random_walks(
     Returns:
         The visited nodes of each walker, the start node first, [w, length + 1].
     """
-    check_positive("p", p)
-    check_positive("q", q)
+    check_bias(p, q)
     check_count("length", length)
     check_edge_index(edge_index, num_nodes)
     if start.numel() and (start.min() < 0 or start.max() >= num_nodes):
@@ -239,8 +244,7 @@ class RandomWalks(Limited):
         convert_count(self, "length")
         convert_count(self, "repeats", least=1)
         convert_count(self, "max_hops")
-        check_positive("p", self.p)
-        check_positive("q", self.q)
+        check_bias(self.p, self.q)
 
     def __call__(
         self,

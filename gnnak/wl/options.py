@@ -7,13 +7,8 @@ user chooses in `subgraph-1-wl`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from gnnak.typing import (
-    check_choice,
-    check_count,
-    check_flag,
-    check_known,
-    check_positive,
-)
+from gnnak.errors import OptionError
+from gnnak.typing import check_choice, check_count, check_flag, check_known
 from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
 from gnnak.wl.refinement import REFINEMENTS
 
@@ -70,7 +65,11 @@ class Options:
             check_flag(name, getattr(self, name))
         if self.undirected is not None:
             check_flag("undirected", self.undirected)
-        check_positive("max_memory", self.max_memory)
+        number = isinstance(self.max_memory, int | float)
+        if not number or isinstance(self.max_memory, bool) or not self.max_memory > 0:
+            raise OptionError(
+                f"max_memory is {self.max_memory!r}; give a positive number of GiB."
+            )
 
 
 def known_options(test: str) -> tuple[str, ...]:

@@ -164,7 +164,7 @@ def test_walk_subgraphs_use_all_repeats():
 
 @pytest.mark.parametrize(
     ("start", "p", "message"),
-    [([9], 1.0, "start must contain nodes"), ([0], 0.0, "p is 0.0; give a finite")],
+    [([9], 1.0, "start must contain nodes"), ([0], 0.0, "p is 0.0; give a positive")],
 )
 def test_random_walks_with_wrong_input_raise_a_clear_error(start, p, message):
     path = torch.tensor([[0, 1], [1, 0]])

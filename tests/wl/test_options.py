@@ -37,8 +37,8 @@ def test_every_test_takes_its_default_options():
         ("gin", {"num_hops": 1}, "no option 'num_hops' of gin; use one of: undirected"),
         ("gin-akk", {}, "no test 'gin-akk'; .* or a network such as gin-ak[+]"),
         ("ds-ppgn", {}, "bounds 'ds-ppgn'; use one of gin, "),
-        ("1-wl", {"max_memory": float("nan")}, "max_memory is nan; give a finite"),
-        ("1-wl", {"max_memory": 0}, "max_memory is 0; give a finite number"),
+        ("1-wl", {"max_memory": float("nan")}, "max_memory is nan; give a positive"),
+        ("1-wl", {"max_memory": 0}, "max_memory is 0; give a positive number"),
     ],
 )
 def test_a_wrong_option_is_one_clear_sentence(test, options, sentence):
