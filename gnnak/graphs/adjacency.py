@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gnnak.errors import GnnakError, GraphError, kind_of
+from gnnak.errors import GraphError, kind_of
 from gnnak.graphs.ragged import distinct, sort_pairs
 from gnnak.typing import check_count
 
@@ -98,27 +98,20 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
         wanted = f"or a mask of nodes as a bool tensor [{num_nodes}]"
         told = f"roots is {shown}; give nodes as an int64 tensor [s]"
         raise GraphError(f"{told}, {wanted}.")
-    return node_numbers("roots", roots, num_nodes, GraphError).to(device)
-
-
-def node_numbers(
-    name: str, nodes: Tensor, num_nodes: int, error: type[GnnakError]
-) -> Tensor:
-    """Convert a mask, [n], to node numbers, [s]; raise `error` if `nodes` are wrong."""
-    if nodes.dtype == torch.bool:
-        if nodes.numel() != num_nodes:
-            told = f"{name} is a mask of {nodes.numel()} nodes, but the graph has"
-            raise error(f"{told} {num_nodes}; give one entry for each node.")
-        return nodes.nonzero().flatten()
-    in_order = distinct(nodes)
-    low, high = (int(in_order[0]), int(in_order[-1])) if nodes.numel() else (0, -1)
+    if kind == torch.bool:
+        if roots.numel() != num_nodes:
+            told = f"roots is a mask of {roots.numel()} nodes, but the graph has"
+            raise GraphError(f"{told} {num_nodes}; give one entry for each node.")
+        return roots.nonzero().flatten().to(device)
+    in_order = distinct(roots)
+    low, high = (int(in_order[0]), int(in_order[-1])) if roots.numel() else (0, -1)
     if low < 0 or high >= num_nodes:
         wrong = low if low < 0 else high
-        told = f"{name} names node {wrong}, but the graph has {num_nodes} nodes"
-        raise error(f"{told} (0 to {num_nodes - 1}); give nodes of this graph.")
-    if in_order.numel() != nodes.numel():
-        raise error(f"{name} contains a node twice; give each node at most once.")
-    return nodes
+        told = f"roots names node {wrong}, but the graph has {num_nodes} nodes"
+        raise GraphError(f"{told} (0 to {num_nodes - 1}); give nodes of this graph.")
+    if in_order.numel() != roots.numel():
+        raise GraphError("roots contains a node twice; give each node at most once.")
+    return roots.to(device)
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch_geometric.data import Data, FeatureStore, GraphStore
 
 from gnnak.errors import GraphError, OptionError, described, kind_of
-from gnnak.graphs.adjacency import node_numbers
 
 MADE = ("edge_index", "num_nodes", "input_id", "batch_size", "batch")
 """Fields that a loader sets in each batch."""
@@ -165,8 +164,8 @@ def read_seeds(
     >>> read_seeds([False, True, True], 3), read_seeds([2, 1], 3)
     ((tensor([1, 2]), tensor([1, 2])), (tensor([2, 1]), tensor([0, 1])))
     """
-    every = torch.arange(num_nodes, device="cpu")
     if input_nodes is None:
+        every = torch.arange(num_nodes, device="cpu")
         return _not_empty(every, name), every
     try:
         given = torch.as_tensor(input_nodes, device="cpu")
@@ -179,15 +178,33 @@ def read_seeds(
             f"entry for each of the {num_nodes} nodes, or a list of node numbers."
         )
     _not_empty(given, name)
+    if given.dtype == torch.bool:
+        if given.numel() != num_nodes:
+            raise OptionError(
+                f"{name} is a mask with {given.numel()} entries, but the graph "
+                f"has {num_nodes} nodes; give one entry per node."
+            )
+        nodes = _not_empty(given.nonzero().flatten(), name)
+        return nodes, nodes
     if given.is_floating_point() or given.is_complex():
         raise OptionError(
             f"{name} has the dtype {given.dtype}; give a mask of booleans, or "
             "node numbers as integers."
         )
-    is_mask = given.dtype == torch.bool
-    given = given if is_mask else given.long()
-    nodes = _not_empty(node_numbers(name, given, num_nodes, OptionError), name)
-    return nodes, nodes if is_mask else every[: nodes.numel()]
+    nodes = given.long()
+    ordered = nodes.sort().values
+    if ordered[0] < 0 or ordered[-1] >= num_nodes:
+        wrong = int(ordered[0] if ordered[0] < 0 else ordered[-1])
+        raise OptionError(
+            f"{name} has node {wrong}, but the graph has the nodes 0 to "
+            f"{num_nodes - 1}; give nodes of the graph."
+        )
+    repeated = ordered[1:][ordered.diff() == 0]
+    if repeated.numel():
+        raise OptionError(
+            f"{name} has node {int(repeated[0])} twice; give each node at most once."
+        )
+    return nodes, torch.arange(nodes.numel(), device="cpu")
 
 
 def _not_empty(seeds: Tensor, name: str) -> Tensor:

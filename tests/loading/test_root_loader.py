@@ -271,13 +271,13 @@ def test_drop_last_leaves_out_a_smaller_batch():
 
 
 WRONG_NODES = {
-    "a mask that is too short": (torch.ones(5).bool(), "is a mask of 5 nodes"),
+    "a mask that is too short": (torch.ones(5).bool(), "a mask with 5 entries"),
     "a mask per split": (torch.ones(120, 10).bool(), r"of shape \[120, 10\]"),
     "an empty mask": (torch.zeros(120).bool(), "has no node"),
     "no nodes": ([], "has no node"),
-    "a node out of range": ([3, 120], "names node 120, but the graph has 120 nodes"),
-    "a negative node": (np.array([-1, 5]), "names node -1"),
-    "a node twice": ([5, 7, 5], "contains a node twice"),
+    "a node out of range": ([3, 120], "node 120, but the graph has the nodes 0 to 119"),
+    "a negative node": (np.array([-1, 5]), "has node -1"),
+    "a node twice": ([5, 7, 5], "has node 5 twice"),
     "floats": (torch.rand(120), "has the dtype torch.float32"),
     "a name": ("train_mask", "input_nodes is 'train_mask'"),
     "a type of nodes": (("paper", torch.ones(120).bool()), "input_nodes is a tuple"),

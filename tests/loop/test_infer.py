@@ -118,7 +118,7 @@ def test_infer_refuses_wrong_data_and_nodes():
     conv = pyg.GCNConv(WIDTH, 2).double()
     with pytest.raises(GraphError, match="give one PyG Data"):
         infer(conv, Data(x=torch.rand(3, WIDTH)))
-    with pytest.raises(OptionError, match="nodes names node 30"):
+    with pytest.raises(OptionError, match="nodes has node 30"):
         infer(conv, random_data(), nodes=[30])
     data = random_data()
     infer(conv, data)

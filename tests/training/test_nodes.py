@@ -245,7 +245,7 @@ def test_train_on_many_graphs_refuses_num_neighbors():
 
 def test_predict_refuses_nodes_that_the_graph_does_not_have():
     model, _ = gnnak.train(random_graph(), **SMALL)
-    with pytest.raises(OptionError, match="nodes names node 40"):
+    with pytest.raises(OptionError, match="nodes has node 40"):
         model.predict(random_graph(), nodes=[40])
     with pytest.raises(OptionError, match="has 2 graphs"):
         model.predict([random_graph()] * 2, nodes=[0])
