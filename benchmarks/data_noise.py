@@ -108,6 +108,8 @@ def main() -> None:
     parser.add_argument("--sets", type=positive, default=5)
     parser.add_argument("--record", action="store_true", help=f"append to {RESULTS}")
     options = parser.parse_args()
+    if options.sets < 2:
+        parser.error("--sets must be at least 2: one score has no deviation")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rows = []
     for path in options.networks:

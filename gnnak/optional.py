@@ -1,5 +1,6 @@
 """Optional packages: errors about missing ones, and whether Triton can be used."""
 
+import importlib
 import importlib.util
 import os
 from functools import cache

@@ -125,9 +125,8 @@ def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
 
 LEGEND = (
     "Our number, then the paper's in brackets. ≈: at most two of the paper's standard "
-    "deviations apart (at most 5 % if the paper gives none; more if a footnote says how "
-    "much scores vary on other generated graphs); ▲: better by more than that; ▼: worse "
-    "by more than that; ◆: the paper ran out of memory (OOM)."
+    "deviations apart (at most 5 % if the paper gives none); ▲: better by more than "
+    "that; ▼: worse by more than that; ◆: the paper ran out of memory (OOM)."
 )
 SUMMARY_LEGEND = (
     "cells: with scores. run: those with a run as long as the paper's; of these, "
@@ -321,7 +320,10 @@ def _fill(
         return Filled(cell, minutes=None if seconds is None else seconds / 60)
     notes, mark = [found.note] if found.note else [], ""
     if found.noise:
-        notes.append(f"± {cell.style.number(found.noise)} on other generated graphs")
+        noise = cell.style.number(found.noise)
+        notes.append(
+            f"compared with a deviation of {noise} between generated test sets"
+        )
     if notes:
         mark = marks.setdefault("; ".join(notes), _letters(len(marks)))
     return Filled(cell, _shown(cell, found), found, mark)

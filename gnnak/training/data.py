@@ -257,14 +257,20 @@ class Seeds:
 class NodeData(GraphData):
     """Batches of one graph whose nodes are split into training, validation and test."""
 
+    graph: GraphBatch
+
     def setup(self, stage: str) -> None:
         assert self.trainer is not None
-        self.graph = self.store.to(self.trainer.strategy.root_device).union()
+        device = self.trainer.strategy.root_device
+        if self.store.device != device or not hasattr(self, "graph"):
+            self.store = self.store.to(device)
+            self.graph = self.store.union()
 
     def train_dataloader(self) -> Any:
         rows, epochs = self.parts.train, self._epochs()
         if is_full_batch(self.train, rows):
-            return self._whole_graph(rows, epochs, self.captured)
+            with self.clock.time("data"):
+                return self._whole_graph(rows, epochs, self.captured)
         loader = seed_loader(self.graph, rows, self.network, self.config, True)
         return Seeds(loader, epochs, lambda: self.clock.time("data"))
 
@@ -280,8 +286,7 @@ class NodeData(GraphData):
         graph, shared, subgraphs, shape = self.graph, self.network.shared, None, None
         size = graph.num_nodes
         if shared is not None and has_fixed_subgraphs(self.network):
-            with self.clock.time("data"):
-                subgraphs = shared.get(graph.edge_index, size, False, batch=graph.batch)
+            subgraphs = shared.get(graph.edge_index, size, False, batch=graph.batch)
         if captured:
             shape = Shape(1, size, graph.num_edges)
         rows = rows.to(graph.device)

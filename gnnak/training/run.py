@@ -235,10 +235,7 @@ def prepare(
     info = with_scaling(dataset, parts.train)
     network = build_network(config, info, degrees)
     network.save_memory(machine.recompute, machine.max_copies)
-    captured = machine.captures(network, config.train.precision)
-    if info.one_graph:
-        full = is_full_batch(config.train, parts.train)
-        captured = captured and full and has_fixed_subgraphs(network)
+    captured = _captures(config, network, dataset, parts, machine)
     task = GraphTask(
         config,
         info,
@@ -317,6 +314,20 @@ def is_captured(
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)
+    return _captures(config, network, dataset, parts, machine)
+
+
+def _captures(
+    config: RunConfig,
+    network: Network,
+    dataset: Dataset,
+    parts: Parts,
+    machine: Machine,
+) -> bool:
+    if dataset.info.one_graph and not (
+        is_full_batch(config.train, parts.train) and has_fixed_subgraphs(network)
+    ):
+        return False
     return machine.captures(network, config.train.precision)
 
 

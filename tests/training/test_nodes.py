@@ -22,6 +22,8 @@ from gnnak.training.data import (
 )
 from gnnak.training.module import GraphTask, build_network
 from gnnak.training.processes.machine import Machine
+from gnnak.training.protocols import choose_parts
+from gnnak.training.run import is_captured
 from tests.gpu import needs_gpu
 
 SMALL = {
@@ -136,6 +138,20 @@ def test_steps_on_the_whole_graph_are_captured_and_train_the_same(
 def test_has_fixed_subgraphs_unless_they_are_random(options, fixed):
     task, _, _ = task_of(random_graph(), **options)
     assert has_fixed_subgraphs(task.network) is fixed
+
+
+@pytest.mark.parametrize(
+    ("options", "captured"),
+    [({}, True), ({"batch_size": 99}, True), ({"batch_size": 3}, False)],
+)
+def test_steps_on_one_graph_are_captured_if_they_are_full_batches(
+    options, captured, monkeypatch
+):
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
+    dataset = load_own(OwnData(), random_graph()).dataset
+    config = own_config(OwnData(), 0, {"model": "gcn-ak+"} | options, one_graph=True)
+    parts = choose_parts(dataset, config.data.protocol, None)
+    assert is_captured(config, dataset, parts, Machine("cpu")) is captured
 
 
 def test_is_full_batch_needs_all_rows_and_all_neighbors():

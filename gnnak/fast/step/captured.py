@@ -107,6 +107,7 @@ class CapturedStep:
             # A step may cache tensors in its item. Give it a copy, since the item may
             # be trained on again, and then be copied into buffers.
             return self.step(like(item, tensors_of(item)))
+        assert buffers.fixed in (None, item), "a captured step has one fixed item"
         buffers.copy_in(_changing(item))
         if buffers.replay is not None:
             return buffers.replay()
@@ -128,9 +129,8 @@ class CapturedStep:
             if shape in self._released:
                 return None
             self._release_all()
-            buffers = _StaticBuffers(
-                list(map(torch.empty_like, tensors)), FIRST_WARM_UP
-            )
+            empty = list(map(torch.empty_like, tensors))
+            buffers = _StaticBuffers(empty, FIRST_WARM_UP, item if item.fixed else None)
             self._largest, self._buffers = buffers, {shape: buffers}
             return buffers
         if self._largest.replay is None:
@@ -171,10 +171,15 @@ def _changing(item: Item) -> list[Tensor]:
 
 
 class _StaticBuffers:
-    """Tensors at fixed addresses, into which batches of one shape are copied."""
+    """Tensors at fixed addresses, into which batches of one shape are copied.
 
-    def __init__(self, tensors: list[Tensor], warm_up: int) -> None:
-        self.tensors, self.warm_up = tensors, warm_up
+    If a step reads the tensors of a `fixed` item instead, this keeps them in memory.
+    """
+
+    def __init__(
+        self, tensors: list[Tensor], warm_up: int, fixed: Item | None = None
+    ) -> None:
+        self.tensors, self.warm_up, self.fixed = tensors, warm_up, fixed
         self.replay: Callable[[], Any] | None = None
         by_dtype = defaultdict(list)
         for position, tensor in enumerate(tensors):

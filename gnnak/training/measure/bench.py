@@ -444,7 +444,10 @@ def _warm_up(
     parts: Parts,
 ) -> int:
     """Return the number of untimed epochs: enough for `WARM_BATCHES` captured steps."""
-    size = config.train.batch_size or parts.train.numel()
+    total = parts.train.numel()
+    size = config.train.batch_size or total
+    if dataset.info.one_graph:
+        size = min(size, total)
     sizes = BatchSampler(parts.train, size).sizes
     # Batches of more than `size` graphs are not captured. Smaller batches are captured
     # only if there are also batches of exactly `size` graphs.

@@ -68,9 +68,13 @@ class RunRecords:
         return [record for record in longer if _epochs(record) == most]
 
     def data_noise(self, config: RunConfig) -> float:
-        """Return how scores deviate between generated test sets; 0 if not measured."""
-        data = config.data.name, config.data.target
+        """Return how scores deviate between generated test sets; 0 if not measured.
+
+        If the network was not measured, return the mean over other networks.
+        """
+        data, model = (config.data.name, config.data.target), config.model.name
         same = [r for r in self._noise if (r["experiment"], r["target"]) == data]
+        same = [r for r in same if r["model"] == model] or same
         return fmean(record["deviation"] for record in same) if same else 0.0
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
@@ -151,7 +155,7 @@ class Summary:
     shortened: bool = False
     """Whether a run had fewer epochs than expected; False for seconds and memory."""
     noise: float = 0.0
-    """Standard deviation of a network's scores over several generated test sets."""
+    """Standard deviation of scores over several generated test sets; 0 if unknown."""
 
 
 def summarise(

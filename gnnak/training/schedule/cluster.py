@@ -21,7 +21,7 @@ import torch
 
 from gnnak import __version__
 from gnnak.backend import use_backend
-from gnnak.errors import OptionError, TrainingError, reason_of
+from gnnak.errors import OptionError, TrainingError
 from gnnak.optional import import_optional
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
@@ -119,7 +119,7 @@ class Cluster:
             try:
                 found = self.ray.get(running.popleft())
             except self.ray.exceptions.RayError as error:
-                told = f"a part was tried {RETRIES + 1} times ({reason_of(error)})"
+                told = f"a part was tried {RETRIES + 1} times ({_reason(error)})"
                 lost = TrainingError(f"{told}; give the same command with --resume.")
                 raise getattr(error, "cause", None) or lost from None
             yield found
@@ -204,7 +204,7 @@ def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, float]]:
     try:
         answers = ray.get(asked, timeout=CHECK_SECONDS)
     except ray.exceptions.RayError as error:
-        told = f"a node of the Ray cluster does not answer: {reason_of(error)}"
+        told = f"a node of the Ray cluster does not answer: {_reason(error)}"
         raise TrainingError(f"{told}; see `ray status`.") from error
     for node, answer in zip(nodes, answers, strict=True):
         check_node(node["NodeManagerAddress"], *answer)
@@ -237,6 +237,10 @@ def wait(ray: Any, results: list[Any], seconds: float, count: int = 1) -> list[A
     if request.number is not None:
         signal.raise_signal(request.number)
     return ready
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _own_results(places: Places, job: Job) -> Places:
@@ -316,7 +320,7 @@ class ClusterPool:
         try:
             outcome, records = self.cluster.ray.get(result)
         except self.cluster.ray.exceptions.RayError as error:
-            outcome, records = Ended(reason_of(error), failed=True), []
+            outcome, records = Ended(_reason(error), failed=True), []
         for record in records:
             append_record(self.train.places.records, record)
             _own_results(self.train.places, task.job).records.unlink(missing_ok=True)

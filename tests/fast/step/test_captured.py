@@ -78,10 +78,10 @@ def test_captured_step_reads_a_fixed_item_itself_and_keeps_what_it_derived():
     assert [captured(item) for _ in range(turns)] == [item.batch.x.sum()] * turns
     assert listener.calls == ["warm"] * FIRST_WARM_UP + ["record"] + ["replay"] * 2
     assert places < {t.data_ptr() for t in tensors_of(item)}
-    for each in seen:
-        assert {t.data_ptr() for t in tensors_of(each)} <= {
-            t.data_ptr() for t in tensors_of(item)
-        }
+    every = {t.data_ptr() for t in tensors_of(item)}
+    assert all({t.data_ptr() for t in tensors_of(each)} <= every for each in seen)
+    with pytest.raises(AssertionError, match="one fixed item"):
+        captured(replace(item))
 
 
 def items_of_shapes(count: int) -> list[Item]:
