@@ -21,6 +21,7 @@ from torch import Tensor
 from gnnak.fast.kernels import gpu as fast
 from gnnak.fast.kernels.gpu import product
 from gnnak.fast.kernels.records import NormConstants
+from gnnak.nn.norm import BatchNorm
 
 REPEATS, INSIDE = 30, 8
 """Number of timed replays of a captured graph, and how often the graph repeats the
@@ -95,7 +96,7 @@ def ways(case: Case, dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
     """Return the work to compare, by name."""
     rows, inner, outer = case.rows, case.inner, case.outer
     real = torch.tensor(rows - 5, device="cuda")
-    norm = torch.nn.BatchNorm1d(outer, device="cuda")
+    norm = BatchNorm(outer, device="cuda")
     scale, shift, mean, rstd = torch.rand(4, inner, device="cuda")
     k = NormConstants(scale, shift, mean, rstd, True, real)
     h = torch.randn(rows, inner, device="cuda", dtype=dtype)

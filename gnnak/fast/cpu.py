@@ -26,7 +26,7 @@ from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs, lift_inputs
 from gnnak.nn.calling.call import explained_convs
 from gnnak.nn.encodings import HopTable
-from gnnak.nn.norm import BatchNorm, several_processes
+from gnnak.nn.norm import BatchNorm
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.groups import group
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -335,7 +335,6 @@ def _can_run(
         and known
         and full
         and _has_known_parts(layer)
-        and not several_processes()
     )
 
 

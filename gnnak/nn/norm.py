@@ -12,10 +12,11 @@ from inspect import unwrap
 from typing import Any, Literal
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from gnnak.backend import operation
+from gnnak.distributed import gather_processes, several_processes, sum_over_processes
 from gnnak.errors import OptionError
 from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -46,8 +47,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training use only real rows, which come first.
 
     BatchNorms set padding rows to the mean, so that they stay bounded. Nothing
-    synchronises, since the numbers of rows are tensors. Distributed training is not
-    supported.
+    synchronises, since the numbers of rows are tensors.
     """
     token = _scope.set(rows)
     try:
@@ -103,16 +103,14 @@ class BatchNorm(nn.BatchNorm1d):
         self.rows: RowAxis = rows
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return super().forward(x)
-        if several_processes():
-            return self._over_processes(x)
-        return self.over_rows(x)
+        return self.over_rows(x) if self.training else super().forward(x)
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise `x`, [n, c], by statistics of its rows, in this process only."""
+        """Normalise `x`, [n, c], by statistics of the rows of all processes."""
         real = self.real_rows()
+        if self.synced:
+            return self._over_processes(x, real)
         if real is not None:
             return self._over_real_rows(x, real)
         if x.size(0) > 1:
@@ -122,6 +120,11 @@ class BatchNorm(nn.BatchNorm1d):
     def real_rows(self) -> Tensor | None:
         """Return the number of real rows, a scalar, or None if there is no padding."""
         return getattr(current_real_rows(), self.rows)
+
+    @property
+    def synced(self) -> bool:
+        """Whether statistics are over the rows of several processes."""
+        return several_processes()
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
         return nn.functional.batch_norm(
@@ -140,28 +143,117 @@ class BatchNorm(nn.BatchNorm1d):
         parameters = self.weight, self.bias, self.momentum, self.eps
         return unwrap(norm_real_rows)(x, count, *running, *parameters)
 
-    def _over_processes(self, x: Tensor) -> Tensor:
-        narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
-        rows = torch.tensor([x.size(0)], dtype=x.dtype, device=x.device)
-        dist.all_reduce(rows)
-        if rows <= 1:
-            return self._with_running_statistics(x).to(narrow)
-        mean = _SumOverProcesses.apply(x.sum(dim=0)) / rows
-        centred = x - mean
-        variance = _SumOverProcesses.apply(centred.square().sum(dim=0)) / rows
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.momentum is not None
-        assert self.num_batches_tracked is not None
-        with torch.no_grad():
-            self.num_batches_tracked.add_(1)
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-            unbiased = (variance * rows / (rows - 1)).to(self.running_var.dtype)
-            self.running_var.lerp_(unbiased, self.momentum)
-        scaled = centred * (variance + self.eps).rsqrt()
-        if self.affine:
-            scaled = scaled * self.weight + self.bias
-        return scaled.to(narrow)
+    def _over_processes(self, x: Tensor, real: Tensor | None) -> Tensor:
+        wide = x if x.dtype == torch.double else x.float()
+        constants = batch_constants(self, wide, real)
+        is_real = None if real is None else real_mask(x, real)
+        affine = self.weight, self.bias
+        if not self.affine:
+            affine = wide.new_ones(x.size(1)), wide.new_zeros(x.size(1))
+        return _SyncedNorm.apply(wide, *affine, *constants, is_real).to(x.dtype)
+
+
+def real_mask(x: Tensor, real: Tensor) -> Tensor:
+    """Return a mask, [n, 1], that is True for the first `real` rows of `x`, [n, c]."""
+    return (torch.arange(x.size(0), device=x.device) < real)[:, None]
+
+
+@torch.no_grad()
+def batch_constants(
+    norm: Any, x: Tensor, real: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, 1 / sqrt(variance + eps) and number of real rows, [c] each.
+
+    If `norm.synced`, these are over all processes. Running statistics are updated, and
+    they are used in place of mean and variance if there are fewer than two rows.
+    """
+    mean, m2, rows = _column_statistics(x, real)
+    if norm.synced:
+        mean, m2, rows = _over_all_processes(mean, m2, rows)
+    # This boolean stays on the device: reading it on the host would synchronise.
+    several = rows > 1
+    unbiased, variance = m2 / (rows - 1).clamp(min=1), m2 / rows.clamp(min=1)
+    pairs = ((norm.running_mean, mean), (norm.running_var, unbiased))
+    if norm.running_mean is not None:
+        mean = torch.where(several, mean, norm.running_mean)
+        variance = torch.where(several, variance, norm.running_var)
+    for running, now in pairs:
+        if running is not None:
+            now = torch.where(several, now.to(running.dtype), running)
+            running.lerp_(now, norm.momentum)
+    if norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(several.any())
+    return mean, (variance + norm.eps).rsqrt(), rows
+
+
+def _column_statistics(
+    x: Tensor, real: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, sum of squared deviations and number of real rows, [c] each."""
+    x = x.to(torch.promote_types(x.dtype, torch.float))
+    if real is None:
+        rows = torch.full_like(x[:0].sum(dim=0), x.size(0))
+        mean = x.sum(dim=0) / rows.clamp(min=1)
+        return mean, (x - mean).square().sum(dim=0), rows
+    is_real = real_mask(x, real)
+    rows = real.to(x.dtype).expand(x.size(1))
+    mean = torch.where(is_real, x, 0).sum(dim=0) / rows.clamp(min=1)
+    return mean, torch.where(is_real, x - mean, 0).square().sum(dim=0), rows
+
+
+def _over_all_processes(*statistics: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Merge the statistics of all processes, as `_column_statistics` returns them."""
+    means, m2s, rows = gather_processes(torch.stack(statistics)).unbind(dim=1)
+    total = rows.sum(dim=0)
+    mean = (means * rows).sum(dim=0) / total.clamp(min=1)
+    between = (rows * (means - mean).square()).sum(dim=0)
+    return mean, m2s.sum(dim=0) + between, total
+
+
+def norm_gradients(
+    grad: Tensor, normed: Tensor, scale: Tensor, total: Tensor, is_real: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of input, weight and bias of a norm over all processes.
+
+    Let x be the normalised input `normed`, and let N = `total` be the number of real
+    rows of all processes. Then grad_bias = sum(grad), grad_weight = sum(grad * x), and
+    grad_h = scale * (grad - (sum(grad) + x * sum(grad * x)) / N).
+    """
+    own = torch.stack([grad.sum(dim=0), (grad * normed).sum(dim=0)])
+    of_grad, of_product = sum_over_processes(own.clone())
+    through = (of_grad + normed * of_product) / total.clamp(min=1)
+    needed = total > 1 if is_real is None else is_real & (total > 1)
+    return scale * (grad - torch.where(needed, through, 0)), own[1], own[0]
+
+
+class _SyncedNorm(torch.autograd.Function):
+    """Batch norm with statistics of all processes; padding rows become the mean."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        mean: Tensor,
+        rstd: Tensor,
+        total: Tensor,
+        is_real: Tensor | None,
+    ) -> Tensor:
+        normed = (x - mean) * rstd
+        if is_real is not None:
+            normed = torch.where(is_real, normed, 0)
+        ctx.save_for_backward(normed, weight * rstd, total, is_real)
+        return normed * weight + bias
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        normed, scale, total, is_real = ctx.saved_tensors
+        if is_real is not None:
+            grad = torch.where(is_real, grad, 0)
+        found = norm_gradients(grad, normed, scale, total, is_real)
+        return *found, None, None, None, None
 
 
 @operation
@@ -210,26 +302,3 @@ class NormReluDropout(nn.Sequential):
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
         """Return `x + self(out)`: a residual sum around a conv that maps x to out."""
         return x + self(out)
-
-
-class _SumOverProcesses(torch.autograd.Function):
-    """Sum a tensor over all processes, in the forward and the backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        total = value.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Sum the gradients of all processes, since every process uses the sum."""
-        total = gradients[0].clone()
-        dist.all_reduce(total)
-        return total
-
-
-def several_processes() -> bool:
-    """Return whether several processes train the model (distributed data parallel)."""
-    initialized = dist.is_available() and dist.is_initialized()
-    return initialized and dist.get_world_size() > 1

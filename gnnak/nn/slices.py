@@ -17,10 +17,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from gnnak.backend import Backend, use_backend
+from gnnak.distributed import several_processes
 from gnnak.errors import OptionError, SubgraphError
 from gnnak.graphs.ragged import chunk_cuts, counts_of
 from gnnak.nn.encodings import scaled_to_all
-from gnnak.nn.norm import several_processes
 from gnnak.nn.recompute import frozen_running_statistics, recomputed
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import LazySlices, StreamedSubgraphs

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -28,10 +27,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gnnak.backend import PLAIN, use_backend
+from gnnak.distributed import several_processes, sum_over_processes
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.loading.items import Item
-from gnnak.nn.norm import several_processes
 from gnnak.training.data import GraphData
 from gnnak.training.module import GraphTask, batch_statistics
 from gnnak.training.processes.stopping import Stopped, StopRequest
@@ -73,7 +72,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
             network(item.batch, subgraphs=item.subgraphs)
     for norm, total in sums.items():
         if several_processes():
-            dist.all_reduce(total)
+            sum_over_processes(total)
         rows, mean, variance = total
         if (rows > 0).all():
             assert norm.running_mean is not None

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gnnak.datasets.record import Dataset, DatasetInfo, Scaling, Task
+from gnnak.distributed import several_processes, sum_over_processes
 from gnnak.errors import OptionError
-from gnnak.nn.norm import several_processes
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
@@ -45,7 +45,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
         weight, processes = weights.sum(), 1
         if several_processes():
             processes = dist.get_world_size()
-            dist.all_reduce(weight)
+            sum_over_processes(weight)
         total = (terms * weights).sum()
         # DDP (distributed data parallel) averages gradients over processes; multiplied
         # by their number, the average is the sum.
@@ -75,7 +75,7 @@ def _weighted_cross_entropy(
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
     if several_processes():
-        dist.all_reduce(found)
+        sum_over_processes(found)
     weights = 1 - found / found.sum()
     terms = functional.cross_entropy(outputs, targets, reduction="none")
     return terms, weights.index_select(0, targets)

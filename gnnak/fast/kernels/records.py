@@ -108,3 +108,5 @@ class NormConstants(NamedTuple):
     """Whether `mean` and `rstd` are those of the batch, and not running statistics."""
     real: Tensor | None
     """Number of rows that are not padding, a scalar; None if there is no padding."""
+    total: Tensor | None = None
+    """[c]: number of real rows of all processes; None if statistics are of one."""

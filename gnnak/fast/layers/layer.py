@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv, GINEConv
 
+from gnnak.distributed import several_processes
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges, Moments
 from gnnak.fast.layers.convs import fits_gcn, is_changed, run_gcn
@@ -63,7 +64,7 @@ from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs
 from gnnak.nn.copies import lookup
-from gnnak.nn.norm import BatchNorm, current_real_rows, several_processes
+from gnnak.nn.norm import BatchNorm, current_real_rows
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -135,7 +136,8 @@ def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) ->
     else:
         fits_edges = 0 < conv.edge_channels == e.size(1)
     parts = two_linears(conv.message) and two_linears(conv.update)
-    return fits_edges and parts is not None and subgraphs.num_edge_copies > 1
+    several = several_processes() or subgraphs.num_edge_copies > 1
+    return fits_edges and parts is not None and several
 
 
 def run_pna(
@@ -302,14 +304,16 @@ def is_always_fused(layer: GNNAK) -> bool:
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    if several_processes() or not layer.transforms or layer.hop != "concat":
+    if not layer.transforms or layer.hop != "concat":
         return False
     if not is_small(layer.hop_table) or not _has_fused_dtype(layer, x, e):
         return False
     if any(map(has_hooks, islice(layer.modules(), 1, None))):
         return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
-    if not known or subgraphs.num_copies < 2 or not is_fused_stack(layer.gnn):
+    # All processes must make the same choice, whatever their numbers of rows.
+    several = several_processes() or subgraphs.num_copies > 1
+    if not known or not several or not is_fused_stack(layer.gnn):
         return False
     return all(CONVS[type(conv)].fits(conv, e, subgraphs) for conv in layer.gnn.convs)
 

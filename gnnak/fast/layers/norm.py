@@ -48,6 +48,7 @@ class GivenNorm(NamedTuple):
     training: bool = True
     num_batches_tracked: None = None
     """Always None: PyTorch's `BatchNorm` modules count their batches themselves."""
+    synced: bool = False
 
     def real_rows(self) -> Tensor:
         return self.real

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from gnnak.distributed import several_processes
 from gnnak.fast.kernels import kernels_of_backward
 from gnnak.fast.kernels.records import Edges, Moments
-from gnnak.nn.norm import BatchNorm, several_processes
+from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
@@ -96,8 +97,10 @@ def is_fusable(norm: BatchNorm) -> bool:
 
 
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
-    rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
-    return rows and is_fusable(norm) and not several_processes()
+    # All processes must choose the same norms, whatever their numbers of rows.
+    several = x.size(0) > 1 or several_processes()
+    rows = x.dim() == 2 and several and x.stride(1) == 1
+    return rows and is_fusable(norm)
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:

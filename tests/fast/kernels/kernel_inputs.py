@@ -5,6 +5,7 @@ from torch import nn
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.records import Edges, NormConstants
+from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs.groups import Groups, group
 
 WIDTHS = [1, 5, 16, 64, 65, 144, 300]
@@ -51,7 +52,7 @@ def groups_of(sizes, shuffled, padding=0):
 
 def norm_of(width, training=True, momentum=0.1):
     """Return a batch norm with random weights and running statistics."""
-    norm = nn.BatchNorm1d(width, momentum=momentum).double().train(training)
+    norm = BatchNorm(width, momentum=momentum).double().train(training)
     for tensor in (norm.weight, norm.bias, norm.running_mean):
         nn.init.normal_(tensor)
     nn.init.uniform_(norm.running_var, 0.5, 2)

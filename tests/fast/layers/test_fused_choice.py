@@ -104,17 +104,13 @@ def test_layers_with_other_modules_are_not_fused(fused_operations, given, name):
     assert not num_fused_layers(fused_operations)
 
 
-@pytest.mark.parametrize(
-    "kind", ["two dtypes", "no number of edges", "plain backend", "several processes"]
-)
-def test_a_layer_is_not_fused_with(fused_operations, given, kind, monkeypatch):
+@pytest.mark.parametrize("kind", ["two dtypes", "no number of edges", "plain backend"])
+def test_a_layer_is_not_fused_with(fused_operations, given, kind):
     x, subgraphs, edge_attr = given
     if kind == "two dtypes":
         edge_attr = edge_attr.float()
     if kind == "no number of edges":
         subgraphs = replace(subgraphs, num_edges=None)
-    if kind == "several processes":
-        monkeypatch.setattr("gnnak.fast.layers.layer.several_processes", lambda: True)
     with path(fused=kind != "plain backend"):
         make_layer()(x, subgraphs, edge_attr)
     assert not num_fused_layers(fused_operations)

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.norm import load_columns, norm_correction
+from gnnak.fast.kernels.gpu.norm import load_columns, norm_correction, sums_of_all
 from gnnak.fast.kernels.gpu.tiles import (
     BLOCK,
     SUMMED,
@@ -448,7 +448,10 @@ def gate_pool_backward(
     )  # fmt: skip
     sums = add_up(partial)
     _pool_to_rows[tiles(copies, BLOCK, width)](
-        *shared, sums, into, into.stride(0), copies, width, gated, k.of_batch, padded,
+        *shared, sums_of_all(sums, k),
+        z if k.total is None else k.total,
+        into, into.stride(0), copies, width, gated, k.of_batch, padded,
+        k.total is not None,
         BLOCK, columns(width),
     )  # fmt: skip
     return sums[1], sums[0], sums[2:] if gated else None
@@ -509,9 +512,9 @@ def _pool_sums(
 @for_all_sizes
 def _pool_to_rows(
     grad, grad_stride, z, stride, scale, shift, mean, rstd, gate, gate_stride, rows,
-    key, real, sums, into, into_stride, copies, width,
+    key, real, sums, total, into, into_stride, copies, width,
     GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
-    BLOCK: tl.constexpr, C: tl.constexpr,
+    SYNCED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """Compute a tile of the gradient of `z`; `sums` has gradients of norm and gate."""
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -533,11 +536,12 @@ def _pool_to_rows(
         back *= tl.load(gate + place, mask=shown, other=0.0)
     back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
     if OF_BATCH:
+        count = tl.load(total).to(tl.int32) if SYNCED else last
         correction = norm_correction(
-            value, mean, rstd, sums, column, inside, width, last
+            value, mean, rstd, sums, column, inside, width, count
         )
-        if PADDED:
-            correction = tl.where(last > 1, correction, 0.0)
+        if PADDED or SYNCED:
+            correction = tl.where(count > 1, correction, 0.0)
         back -= correction
     place = copy.to(tl.int64)[:, None] * into_stride + column[None, :]
     everywhere = (copy < copies)[:, None] & inside[None, :]

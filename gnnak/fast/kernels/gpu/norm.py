@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.distributed import gather_processes, sum_over_processes
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.gpu.tiles import (
     BLOCK,
@@ -34,21 +35,43 @@ def norm_constants(
 ) -> NormConstants:
     if not norm.training:
         return plain.norm_constants(h, norm, real)
-    rows, width = h.shape
-    partial, rows_a_part = moments or moments_of(h, real)
+    width = h.size(1)
+    found = moments or moments_of(h, real)
     out = h.new_empty(4, width, dtype=sum_dtype(h))
-    padded, tracked = real is not None, norm.num_batches_tracked
+    if not norm.synced:
+        _merge(found, norm, real, out, h.size(0))
+        return NormConstants(*out, True, real)
+    _merge(found, norm, real, out, h.size(0), STATISTICS)
+    # [processes, 3, c]: mean, squared deviations and number of rows of each process.
+    gathered = gather_processes(out[:3])
+    _merge(Moments(gathered.transpose(0, 1), 0), norm, real, out, 0, GATHERED)
+    return NormConstants(*out, True, real, gathered[:, 2].sum(dim=0))
+
+
+CONSTANTS, STATISTICS, GATHERED = 0, 1, 2
+"""What `_combine` does: compute constants from the rows of this process, compute only
+statistics of these rows, or compute constants from the statistics of all processes."""
+
+
+def _merge(
+    moments: Moments,
+    norm: Any,
+    real: Tensor | None,
+    out: Tensor,
+    rows: int,
+    mode: int = CONSTANTS,
+) -> None:
+    partial, width, tracked = moments.partial, out.size(1), norm.num_batches_tracked
     _combine[(cdiv(width, NARROW),)](
         partial, *partial.stride()[:2],
-        real if padded else h,
+        out if real is None else real,
         norm.weight, norm.bias, norm.running_mean, norm.running_var,
         out if tracked is None else tracked,
-        out, rows, width, partial.size(1), rows_a_part, norm.eps, norm.momentum, padded,
+        out, rows, width, partial.size(1), moments.rows, norm.eps, norm.momentum,
+        real is not None,
         tracked is not None,
-        PARTS, NARROW, num_warps=WARPS,
+        mode, PARTS, NARROW, num_warps=WARPS,
     )  # fmt: skip
-    scale, shift, mean, rstd = out
-    return NormConstants(scale, shift, mean, rstd, True, real)
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
@@ -123,19 +146,21 @@ def _combine(
     partial, half, stride, real, weight, bias, running_mean, running_var, tracked, out,
     rows, width, count, rows_a_part,
     EPS: tl.constexpr, MOMENTUM: tl.constexpr, PADDED: tl.constexpr,
-    TRACKED: tl.constexpr, PARTS: tl.constexpr, C: tl.constexpr,
+    TRACKED: tl.constexpr, MODE: tl.constexpr, PARTS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Write scale, shift, mean and rstd to `out`, [4, c]; update running statistics."""
+    """Write scale, shift, mean and rstd to `out`, [4, c]; update running statistics.
+
+    See `CONSTANTS` for the meaning of `MODE`.
+    """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
-    total = tl.maximum(last, 1)
     # Load these values before the loop: the latencies overlap with the loop's loads.
     old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
     old_var = tl.load(running_var + column, mask=inside, other=1.0)
     weight_ = tl.load(weight + column, mask=inside, other=0.0)
     bias_ = tl.load(bias + column, mask=inside, other=0.0)
-    seen = tl.zeros([PARTS, 1], dtype=out.dtype.element_ty)
+    seen = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     means = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     m2s = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     # Row p of the tile merges the blocks p, p + PARTS, p + 2 PARTS, and so on.
@@ -144,8 +169,11 @@ def _combine(
         part = first + tl.arange(0, PARTS)
         shown = (part < count)[:, None] & inside[None, :]
         place = part[:, None] * stride + column[None, :]
-        new = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
-        new = new.to(seen.dtype)[:, None]
+        if MODE == 2:
+            new = tl.load(partial + 2 * half + place, mask=shown, other=0.0)
+        else:
+            new = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
+            new = new.to(seen.dtype)[:, None]
         delta = tl.load(partial + place, mask=shown, other=0.0) - means
         share = new / tl.maximum(seen + new, 1.0)
         means += delta * share
@@ -153,25 +181,33 @@ def _combine(
         m2s += delta * delta * seen * share
         seen += new
         first += PARTS
+    real_count = tl.sum(seen, axis=0)
+    total = tl.maximum(real_count, 1.0)
     mean = tl.sum(means * seen, axis=0) / total
     off = means - mean[None, :]
     m2 = tl.sum(m2s + off * off * seen, axis=0)
-    several = last > 1
-    unbiased = m2 / tl.maximum(last - 1, 1)
-    new_mean = old_mean + tl.where(several, MOMENTUM * (mean - old_mean), 0.0)
-    new_var = old_var + tl.where(several, MOMENTUM * (unbiased - old_var), 0.0)
-    tl.store(running_mean + column, new_mean, mask=inside)
-    tl.store(running_var + column, new_var, mask=inside)
-    if TRACKED and tl.program_id(0) == 0:
-        tl.store(tracked, tl.load(tracked) + several.to(tl.int64))
-    mean = tl.where(several, mean, old_mean)
-    rstd = 1 / tl.sqrt(tl.where(several, m2 / total, old_var) + EPS)
-    scale = weight_ * rstd
-    shift = bias_ - mean * scale
-    tl.store(out + column, scale, mask=inside)
-    tl.store(out + width + column, shift, mask=inside)
-    tl.store(out + 2 * width + column, mean, mask=inside)
-    tl.store(out + 3 * width + column, rstd, mask=inside)
+    if MODE == 1:
+        tl.store(out + column, mean, mask=inside)
+        tl.store(out + width + column, m2, mask=inside)
+        tl.store(out + 2 * width + column, real_count, mask=inside)
+    else:
+        several = real_count > 1
+        unbiased = m2 / tl.maximum(real_count - 1, 1.0)
+        new_mean = old_mean + tl.where(several, MOMENTUM * (mean - old_mean), 0.0)
+        new_var = old_var + tl.where(several, MOMENTUM * (unbiased - old_var), 0.0)
+        tl.store(running_mean + column, new_mean, mask=inside)
+        tl.store(running_var + column, new_var, mask=inside)
+        if TRACKED and tl.program_id(0) == 0:
+            more = tl.max(several.to(tl.int64), axis=0)
+            tl.store(tracked, tl.load(tracked) + more)
+        mean = tl.where(several, mean, old_mean)
+        rstd = 1 / tl.sqrt(tl.where(several, m2 / total, old_var) + EPS)
+        scale = weight_ * rstd
+        shift = bias_ - mean * scale
+        tl.store(out + column, scale, mask=inside)
+        tl.store(out + width + column, shift, mask=inside)
+        tl.store(out + 2 * width + column, mean, mask=inside)
+        tl.store(out + 3 * width + column, rstd, mask=inside)
 
 
 def norm_act_at(
@@ -200,13 +236,13 @@ def load_columns(values, column, inside):
 
 
 @triton.jit
-def norm_correction(value, mean, rstd, sums, column, inside, width, last):
+def norm_correction(value, mean, rstd, sums, column, inside, width, count):
     """Return the part of a norm's gradient that flows through its statistics."""
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
     sum_grad = load_columns(sums, column, inside)
     sum_grad_normed = load_columns(sums + width, column, inside)
-    return (sum_grad + (value - mean_) * rstd_ * sum_grad_normed) / tl.maximum(last, 1)
+    return (sum_grad + (value - mean_) * rstd_ * sum_grad_normed) / tl.maximum(count, 1)
 
 
 @triton.jit
@@ -307,6 +343,11 @@ def norm_act_backward(
     return into, sums[1], sums[0]
 
 
+def sums_of_all(sums: Tensor, k: NormConstants) -> Tensor:
+    """Return the sums of gradients over the rows of all processes that `k` is of."""
+    return sums if k.total is None else sum_over_processes(sums[:2].clone())
+
+
 def norm_grad_sums(grad: Tensor, h: Tensor, k: NormConstants, relu: bool) -> Tensor:
     """Return the gradients of the norm's bias (row 0) and weight (row 1), [2, c]."""
     rows, width = h.shape
@@ -331,12 +372,14 @@ def norm_grad_rows(
     """Write the gradient of `h`, [m, c], to `into`, and the ReLU's output to `s`."""
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
-        grad, h, h.stride(0), *k[:4], sums,
+        grad, h, h.stride(0), *k[:4], sums_of_all(sums, k),
         h if k.real is None else k.real,
+        h if k.total is None else k.total,
         into, into.stride(0),
         h if s is None else s,
         rows, width, relu, k.of_batch,
         k.real is not None,
+        k.total is not None,
         s is not None,
         BLOCK, columns(width),
     )  # fmt: skip
@@ -376,10 +419,10 @@ def _norm_sums(
 
 @for_all_sizes
 def _norm_to_rows(
-    grad, h, stride, scale, shift, mean, rstd, sums, real, into, into_stride, s, rows,
-    width,
+    grad, h, stride, scale, shift, mean, rstd, sums, real, total, into, into_stride, s,
+    rows, width,
     RELU: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
-    FORWARD: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+    SYNCED: tl.constexpr, FORWARD: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -401,11 +444,12 @@ def _norm_to_rows(
                 y = tl.where((row < last)[:, None], y, 0.0)
             tl.store(s + place, y, mask=shown)
     if OF_BATCH:
+        count = tl.load(total).to(tl.int32) if SYNCED else last
         correction = norm_correction(
-            value, mean, rstd, sums, column, inside, width, last
+            value, mean, rstd, sums, column, inside, width, count
         )
-        if PADDED:
-            correction = tl.where((row < last)[:, None] & (last > 1), correction, 0.0)
+        if PADDED or SYNCED:
+            correction = tl.where((row < last)[:, None] & (count > 1), correction, 0.0)
         back -= correction
     place = from_row * into_stride + column[None, :]
     tl.store(into + place, scale_ * back, mask=shown)

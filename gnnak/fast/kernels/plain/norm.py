@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 
 from gnnak.fast.kernels.plain.gather import sum_by, table_sum
 from gnnak.fast.kernels.records import BIAS_COLUMN, CentroidRows, Moments, NormConstants
+from gnnak.nn.norm import batch_constants, norm_gradients, real_mask
 from gnnak.subgraphs.groups import Groups
 
 
@@ -24,25 +25,15 @@ def norm_constants(
 
     With one real row, use running statistics. Only the Triton version uses `moments`.
     """
-    # The running mean changes in place below, but backward needs the old values.
-    mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
-        found, spread, count = _statistics(h, real)
-        # This boolean stays on the device: reading it on the host would synchronise.
-        several = count > 1
-        mean = torch.where(several, found, mean)
-        variance = torch.where(several, spread, variance)
-        unbiased = spread * count / (count - 1).clamp(min=1)
-        if norm.num_batches_tracked is not None:
-            norm.num_batches_tracked.add_(several)
-        pairs = ((norm.running_mean, found), (norm.running_var, unbiased))
-        for running, now in pairs:
-            now = torch.where(several, now.to(running.dtype), running)
-            running.lerp_(now, norm.momentum)
-    rstd = (variance + norm.eps).rsqrt()
+        mean, rstd, total = batch_constants(norm, h, real)
+    else:
+        # The running mean may change in place, but backward needs the old values.
+        mean, rstd = norm.running_mean.clone(), (norm.running_var + norm.eps).rsqrt()
     scale = norm.weight * rstd
     shift = norm.bias - mean * scale
-    return NormConstants(scale, shift, mean, rstd, norm.training, real)
+    total = total if norm.training and norm.synced else None
+    return NormConstants(scale, shift, mean, rstd, norm.training, real, total)
 
 
 def norm_act(
@@ -56,7 +47,7 @@ def norm_act(
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
     if k.of_batch and k.real is not None:
-        y = torch.where(_is_real(h, k.real), y, 0)
+        y = torch.where(real_mask(h, k.real), y, 0)
     return y.to(h.dtype) if residual is None else (residual + y).to(residual.dtype)
 
 
@@ -93,32 +84,18 @@ def norm_backward(
     The term divided by N is left out in padding rows, and with running statistics.
     """
     normed = (h - k.mean) * k.rstd
+    if k.total is not None:
+        is_real = None if k.real is None else real_mask(h, k.real)
+        return norm_gradients(grad, normed, k.scale, k.total, is_real)
     grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
     if not k.of_batch:
         return k.scale * grad, grad_weight, grad_bias
     count = h.size(0) if k.real is None else k.real.clamp(min=1)
     through_statistics = (grad_bias + normed * grad_weight) / count
     if k.real is not None:
-        needed = _is_real(h, k.real) & (k.real > 1)
+        needed = real_mask(h, k.real) & (k.real > 1)
         through_statistics = torch.where(needed, through_statistics, 0)
     return k.scale * (grad - through_statistics), grad_weight, grad_bias
-
-
-def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean and variance of the real rows, [c], and their number (at least 1)."""
-    h = h.to(torch.promote_types(h.dtype, torch.float))
-    if real is None:
-        count = torch.full((), h.size(0), device=h.device)
-        return h.mean(dim=0), h.var(dim=0, unbiased=False), count
-    is_real, count = _is_real(h, real), real.clamp(min=1)
-    mean = torch.where(is_real, h, 0).sum(dim=0) / count
-    centred = torch.where(is_real, h - mean, 0)
-    return mean, centred.square().sum(dim=0) / count, count
-
-
-def _is_real(h: Tensor, real: Tensor) -> Tensor:
-    """Return a mask, [m, 1], that is True for the first `real` rows of `h`, [m, c]."""
-    return (torch.arange(h.size(0), device=h.device) < real)[:, None]
 
 
 def gate_pool(

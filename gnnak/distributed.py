@@ -1,0 +1,81 @@
+"""Collective operations of distributed training, also inside of captured steps."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+Collective = Callable[[], object]
+"""Runs one collective operation, which all processes run in the same order."""
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
+_run: ContextVar[Callable[[Collective], object] | None] = ContextVar(
+    "run_collective", default=None
+)
+
+
+def several_processes() -> bool:
+    """Return whether several processes train the model (distributed data parallel)."""
+    initialized = dist.is_available() and dist.is_initialized()
+    if not initialized or dist.get_world_size() == 1:
+        return False
+    return torch.compiler.is_compiling() or not _alone.get()
+
+
+@contextmanager
+def one_process() -> Iterator[None]:
+    """Context manager: compute as if this process was the only one."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
+@contextmanager
+def collectives_run_by(run: Callable[[Collective], object]) -> Iterator[None]:
+    """Context manager: `run(collective)` is called in place of `collective()`."""
+    token = _run.set(run)
+    try:
+        yield
+    finally:
+        _run.reset(token)
+
+
+def _start(collective: Collective) -> None:
+    run = None if torch.compiler.is_compiling() else _run.get()
+    if run is None:
+        collective()
+    else:
+        run(collective)
+
+
+def sum_over_processes(values: Tensor, group: Any = None) -> Tensor:
+    """Sum a tensor over all processes, in place."""
+    _start(lambda: dist.all_reduce(values, group=group))
+    return values
+
+
+def gather_processes(values: Tensor) -> Tensor:
+    """Stack the tensors of all processes, which have equal shapes."""
+    values, processes = values.contiguous(), dist.get_world_size()
+    # Gloo needs the first axis of `values` here.
+    found = values.new_empty(processes * values.size(0), *values.shape[1:])
+    _start(lambda: dist.all_gather_into_tensor(found, values))
+    return found.view(processes, *values.shape)
+
+
+def average_gradients(weights: Sequence[Tensor], group: Any = None) -> None:
+    """Average gradients over all processes, in place, by one collective operation."""
+    for weight in weights:
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+    grads = [weight.grad for weight in weights if weight.grad is not None]
+    flat = torch.cat([grad.reshape(-1) for grad in grads])
+    sum_over_processes(flat, group).div_(dist.get_world_size(group))
+    parts = flat.split([grad.numel() for grad in grads])
+    views = [part.view(grad.shape) for part, grad in zip(parts, grads, strict=True)]
+    torch._foreach_copy_(grads, views)
