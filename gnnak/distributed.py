@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 Collective = Callable[[], object]
 """Runs one collective operation, which all processes run in the same order."""
@@ -61,21 +62,49 @@ def sum_over_processes(values: Tensor, group: Any = None) -> Tensor:
 
 def gather_processes(values: Tensor) -> Tensor:
     """Stack the tensors of all processes, which have equal shapes."""
-    values, processes = values.contiguous(), dist.get_world_size()
-    # Gloo needs the first axis of `values` here.
-    found = values.new_empty(processes * values.size(0), *values.shape[1:])
-    _start(lambda: dist.all_gather_into_tensor(found, values))
-    return found.view(processes, *values.shape)
+    found = values.new_zeros(dist.get_world_size(), *values.shape)
+    found[dist.get_rank()] = values
+    return sum_over_processes(found)
 
 
 def average_gradients(weights: Sequence[Tensor], group: Any = None) -> None:
     """Average gradients over all processes, in place, by one collective operation."""
+    processes = dist.get_world_size(group)
+    if processes == 1:
+        return
     for weight in weights:
         if weight.grad is None:
             weight.grad = torch.zeros_like(weight)
     grads = [weight.grad for weight in weights if weight.grad is not None]
     flat = torch.cat([grad.reshape(-1) for grad in grads])
-    sum_over_processes(flat, group).div_(dist.get_world_size(group))
+    sum_over_processes(flat, group).div_(processes)
     parts = flat.split([grad.numel() for grad in grads])
     views = [part.view(grad.shape) for part, grad in zip(parts, grads, strict=True)]
     torch._foreach_copy_(grads, views)
+
+
+def can_average(model: nn.Module) -> TypeGuard[DistributedDataParallel]:
+    """Return whether `average_gradients` can replace the hooks of a wrapped model."""
+    return (
+        isinstance(model, DistributedDataParallel)
+        and not model._comm_hooks
+        and model.mixed_precision is None
+        and not any(getattr(module, "sparse", False) for module in model.modules())
+    )
+
+
+@contextmanager
+def without_hooks(model: DistributedDataParallel) -> Iterator[None]:
+    """Context manager: the wrapper broadcasts buffers now, and averages no gradients.
+
+    Its hooks could not be captured as CUDA graphs.
+    """
+    if model.will_sync_module_buffers():
+        model._sync_buffers()
+    before = model.require_forward_param_sync
+    model.require_forward_param_sync = False
+    try:
+        with model.no_sync():
+            yield
+    finally:
+        model.require_forward_param_sync = before

@@ -305,7 +305,7 @@ class Loader:
         padded: bool = False,
         epochs: Epochs | None = None,
     ) -> None:
-        size, padder = sampler.batch_size, None
+        size, padder = sampler.own_size, None
         if padded:
             padder = Padder(size, store.node_targets, Demand(always=True), both=False)
         source = subgraphs or Subgraphs()

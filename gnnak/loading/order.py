@@ -193,6 +193,12 @@ class BatchSampler(BatchOrder):
     def __len__(self) -> int:
         return len(self.sizes)
 
+    @property
+    def own_size(self) -> int:
+        """Number of graphs of a usual batch in this process."""
+        each, more = divmod(self.batch_size, self.processes)
+        return each + (self.rank < more)
+
     def _divide(self, order: Tensor) -> list[Tensor]:
         batches = order.split(self.sizes)
         return [each.tensor_split(self.processes)[self.rank] for each in batches]

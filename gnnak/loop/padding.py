@@ -17,7 +17,7 @@ from gnnak.loading.forms import is_structure
 from gnnak.loading.items import Item
 from gnnak.loop.changes import is_inexact
 from gnnak.nn.copies import embed_rows
-from gnnak.nn.norm import norm_real_rows
+from gnnak.nn.norm import norm_real_rows, sync_norm
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -135,6 +135,9 @@ class IgnorePadding(TorchFunctionMode):
     def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
         if func is F.batch_norm:
             return self.batch_norm(*args, **kwargs)
+        if func is sync_norm:
+            norm, x = args
+            return sync_norm(norm, x, self._count(x))
         if func is F.embedding and _is_plain_lookup(*args, **kwargs):
             index, table = args[:2]
             return embed_rows(table, index)
@@ -175,13 +178,16 @@ class IgnorePadding(TorchFunctionMode):
         given = running_mean, running_var, weight, bias
         if not training:
             return F.batch_norm(x, *given, False, momentum, eps)
+        return norm_real_rows(x, self._count(x), *given, momentum, eps)
+
+    def _count(self, x: Tensor) -> Tensor:
+        """Return the number of real rows of a BatchNorm's input."""
         if x.dim() != 2 or x.size(0) not in self.rows:
             raise GraphError(
                 f"a BatchNorm gets an input of shape {list(x.shape)}, whose rows are "
                 "neither graphs, nodes nor edges"
             )
-        count = self._real_rows(self.rows[x.size(0)][0])
-        return norm_real_rows(x, count, *given, momentum, eps)
+        return self._real_rows(self.rows[x.size(0)][0])
 
 
 def changed(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:

@@ -10,6 +10,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from gnnak.backend import operation
+from gnnak.distributed import average_gradients, several_processes
 from gnnak.loading.items import Item
 
 
@@ -70,6 +71,9 @@ def make_step(
     narrow = torch.bfloat16 if precision == "bf16" else None
 
     def update() -> None:
+        if several_processes():
+            groups = optimizer.param_groups
+            average_gradients([weight for g in groups for weight in g["params"]])
         clip_gradients(optimizer, clip)
         take_step(optimizer, device)
 

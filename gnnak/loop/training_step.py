@@ -5,15 +5,23 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from gnnak.backend import operation
+from gnnak.distributed import (
+    average_gradients,
+    can_average,
+    one_process,
+    without_hooks,
+)
 from gnnak.errors import OptionError, SizeError, counted, described, kind_of
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
@@ -37,7 +45,7 @@ from gnnak.loop.padding import (
 from gnnak.loop.step import clip_gradients, train_once
 from gnnak.loop.verification import find_difference
 from gnnak.nn.calling.signature import check_module
-from gnnak.nn.norm import on_graph
+from gnnak.nn.norm import can_pad, on_graph, padded_sync_norms
 from gnnak.subgraphs.attached import unchanged
 from gnnak.typing import check_flag
 
@@ -172,6 +180,12 @@ class TrainingStep:
         # What is captured: the model, or also the loss.
         self._inside = nn.ModuleList([model, self._loss]) if padded_loss else model
         self._weights = built_weights(self._inside)
+        # All processes average gradients and norms alike, captured or not. Otherwise,
+        # their collective operations would not match.
+        self._wrapped = model if capture and can_average(model) else None
+        norms = [m for m in model.modules() if isinstance(m, nn.SyncBatchNorm)]
+        self._sync_norms = [n for n in norms if capture and can_pad(n)]
+        self._has_other_norms = len(self._sync_norms) < len(norms)
         self._watch = ModelWatch(self._inside)
         self._numbers = NumberWatch(self._inside)
         self._edges = EdgeGuard()
@@ -202,20 +216,32 @@ class TrainingStep:
                 does not depend on weights.
             SizeError: If the device has too little memory for the batch.
         """
+        wrapped = self._wrapped
+        averages = wrapped is not None and wrapped.require_backward_grad_sync
         try:
-            return train_once(
-                lambda: checked_loss(self._loss_of(batch)),
-                self.optimizer,
-                lambda: self._update(),  # as `_loss_of` has chosen
-                self.device,
-                self.autocast,
-            )
+            with (
+                without_hooks(wrapped) if averages and wrapped else nullcontext(),
+                padded_sync_norms(self._sync_norms),
+            ):
+                return train_once(
+                    lambda: checked_loss(self._loss_of(batch)),
+                    self.optimizer,
+                    lambda: self._finish(averages),
+                    self.device,
+                    self.autocast,
+                )
         except torch.OutOfMemoryError as error:
             graphs = counted(getattr(batch, "num_graphs", 1), "graph")
             raise SizeError(
                 f"a step on a batch of {graphs} does not fit into the memory of "
                 f"{self.device}; use smaller batches."
             ) from error
+
+    def _finish(self, averages: bool) -> None:
+        if averages and self._wrapped is not None:
+            weights = [w for w in self._wrapped.parameters() if w.requires_grad]
+            average_gradients(weights, self._wrapped.process_group)
+        self._update()  # as `_loss_of` has chosen
 
     def _update_weights(self) -> None:
         clip_gradients(self.optimizer, self.clip)
@@ -276,8 +302,13 @@ class TrainingStep:
         """Prepare to capture steps; if this is impossible, log why and return False."""
         forward = functools.partial(self._forward, form.build)
         axes: list[str | None] = []
-        if isinstance(self.model, nn.parallel.DistributedDataParallel):
-            self.reason = "several processes train the model (DistributedDataParallel)"
+        if isinstance(self.model, DistributedDataParallel) and self._wrapped is None:
+            self.reason = (
+                "DistributedDataParallel has a communication hook, mixed precision or "
+                "sparse gradients"
+            )
+        elif self._has_other_norms:
+            self.reason = "a SyncBatchNorm has a process group, or no momentum"
         elif hasattr(self.model, "_orig_mod"):
             self.reason = "the model is compiled by torch.compile"
         elif is_unbuilt(self.model) and not self._is_called:
@@ -289,7 +320,9 @@ class TrainingStep:
         elif self.padded_loss and self._trains_others():
             self.reason = "the optimizer trains weights of neither model nor loss"
         else:
-            self.reason, axes = self._compare(forward, batch, form.item)
+            # The other processes may not compare now.
+            with one_process():
+                self.reason, axes = self._compare(forward, batch, form.item)
         if self.reason is not None:
             self._log_once(self.reason)
             return False

@@ -4,16 +4,18 @@ With `real_rows`, a layer stores the numbers of real rows in a context variable,
 is local to the thread. All BatchNorms inside a GNN read this variable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from inspect import unwrap
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from gnnak.backend import operation
 from gnnak.distributed import gather_processes, several_processes, sum_over_processes
@@ -110,7 +112,7 @@ class BatchNorm(nn.BatchNorm1d):
         """Normalise `x`, [n, c], by statistics of the rows of all processes."""
         real = self.real_rows()
         if self.synced:
-            return self._over_processes(x, real)
+            return norm_over_processes(self, x, real)
         if real is not None:
             return self._over_real_rows(x, real)
         if x.size(0) > 1:
@@ -143,14 +145,19 @@ class BatchNorm(nn.BatchNorm1d):
         parameters = self.weight, self.bias, self.momentum, self.eps
         return unwrap(norm_real_rows)(x, count, *running, *parameters)
 
-    def _over_processes(self, x: Tensor, real: Tensor | None) -> Tensor:
-        wide = x if x.dtype == torch.double else x.float()
-        constants = batch_constants(self, wide, real)
-        is_real = None if real is None else real_mask(x, real)
-        affine = self.weight, self.bias
-        if not self.affine:
-            affine = wide.new_ones(x.size(1)), wide.new_zeros(x.size(1))
-        return _SyncedNorm.apply(wide, *affine, *constants, is_real).to(x.dtype)
+
+@operation
+def norm_over_processes(
+    norm: BatchNorm | nn.SyncBatchNorm, x: Tensor, real: Tensor | None
+) -> Tensor:
+    """Normalise `x`, [n, c], by statistics of the real rows of all processes."""
+    wide = x if x.dtype == torch.double else x.float()
+    constants = batch_constants(norm, wide, real, synced=True)
+    is_real = None if real is None else real_mask(x, real)
+    weight, bias = norm.weight, norm.bias
+    if weight is None:
+        weight, bias = wide.new_ones(x.size(1)), wide.new_zeros(x.size(1))
+    return _SyncedNorm.apply(wide, weight, bias, *constants, is_real).to(x.dtype)
 
 
 def real_mask(x: Tensor, real: Tensor) -> Tensor:
@@ -160,15 +167,15 @@ def real_mask(x: Tensor, real: Tensor) -> Tensor:
 
 @torch.no_grad()
 def batch_constants(
-    norm: Any, x: Tensor, real: Tensor | None
+    norm: Any, x: Tensor, real: Tensor | None, synced: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, 1 / sqrt(variance + eps) and number of real rows, [c] each.
 
-    If `norm.synced`, these are over all processes. Running statistics are updated, and
+    If `synced`, these are over all processes. Running statistics are updated, and
     they are used in place of mean and variance if there are fewer than two rows.
     """
     mean, m2, rows = _column_statistics(x, real)
-    if norm.synced:
+    if synced:
         mean, m2, rows = _over_all_processes(mean, m2, rows)
     # This boolean stays on the device: reading it on the host would synchronise.
     several = rows > 1
@@ -302,3 +309,35 @@ class NormReluDropout(nn.Sequential):
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
         """Return `x + self(out)`: a residual sum around a conv that maps x to out."""
         return x + self(out)
+
+
+def can_pad(norm: nn.SyncBatchNorm) -> bool:
+    return norm.process_group is None and norm.momentum is not None
+
+
+@contextmanager
+def padded_sync_norms(norms: Sequence[nn.SyncBatchNorm]) -> Iterator[None]:
+    """Context manager: PyTorch's norms over all processes ignore padding.
+
+    Unlike PyTorch's own code, `sync_norm` also runs on CPUs, and in captured steps.
+    """
+    for norm in norms:
+        norm.forward = partial(sync_norm, norm)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for norm in norms:
+            del norm.forward
+
+
+def sync_norm(
+    norm: nn.SyncBatchNorm, x: Tensor, real: Tensor | None = None
+) -> Tensor:
+    """Compute `norm(x)`, [n, c]; a `TorchFunctionMode` can pass the number of rows."""
+    if x.dim() != 2:
+        return nn.SyncBatchNorm.forward(norm, x)
+    if not norm.training or not several_processes():
+        return nn.BatchNorm1d.forward(norm, x)  # type: ignore[arg-type]
+    if has_torch_function_unary(x):
+        return handle_torch_function(sync_norm, (x,), norm, x, real=real)
+    return norm_over_processes(norm, x, real)

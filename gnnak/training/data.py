@@ -68,14 +68,13 @@ class GraphData(LightningDataModule):
         # On a CPU, the network itself extracts subgraphs that are not cached.
         on_gpu = self.store.device.type == "cuda"
         inside = self.subgraphs.extractor is not None and not on_gpu
-        plain = inside or self.trainer.world_size > 1
         self._training = Loader(
             self.store,
             self._sampler(self.parts.train, self.train.seed),
             lambda: self.clock.time("data"),
             Subgraphs() if inside else self.subgraphs,
             single=inside,
-            padded=self.captured and not plain,
+            padded=self.captured and not inside,
             epochs=self._epochs(),
         )
         return self._training

@@ -43,14 +43,14 @@ class GivenNorm(NamedTuple):
     bias: Tensor
     momentum: float
     eps: float
-    real: Tensor
-    """Number of rows that are not padding, a scalar."""
+    real: Tensor | None
+    """Number of rows that are not padding, a scalar; None if there is no padding."""
     training: bool = True
-    num_batches_tracked: None = None
-    """Always None: PyTorch's `BatchNorm` modules count their batches themselves."""
+    num_batches_tracked: Tensor | None = None
+    """None for PyTorch's `BatchNorm` modules: they count their batches themselves."""
     synced: bool = False
 
-    def real_rows(self) -> Tensor:
+    def real_rows(self) -> Tensor | None:
         return self.real
 
 
@@ -59,6 +59,21 @@ def norm_over_rows(serves: Serves, norm: BatchNorm, x: Tensor) -> Tensor:
     if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
         return NotImplemented
     return norm_rows(norm, x)
+
+
+@implements("norm_over_processes")
+def fused_over_processes(
+    serves: Serves,
+    norm: BatchNorm | nn.SyncBatchNorm,
+    x: Tensor,
+    real: Tensor | None,
+) -> Tensor:
+    if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
+        return NotImplemented
+    parts: Any = norm.running_mean, norm.running_var, norm.weight, norm.bias
+    tracked = norm.num_batches_tracked
+    options: Any = norm.momentum, norm.eps, real, True, tracked, True
+    return norm_rows(GivenNorm(*parts, *options), x)
 
 
 @implements("norm_real_rows")

@@ -92,11 +92,11 @@ def has_hooks(module: nn.Module) -> bool:
     )
 
 
-def is_fusable(norm: BatchNorm) -> bool:
+def is_fusable(norm: BatchNorm | nn.SyncBatchNorm) -> bool:
     return norm.affine and norm.track_running_stats and norm.momentum is not None
 
 
-def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
+def can_fuse_norm(norm: BatchNorm | nn.SyncBatchNorm, x: Tensor) -> bool:
     # All processes must choose the same norms, whatever their numbers of rows.
     several = x.size(0) > 1 or several_processes()
     rows = x.dim() == 2 and several and x.stride(1) == 1

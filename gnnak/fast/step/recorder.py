@@ -18,6 +18,7 @@ from gnnak.device import (
     on_capture_stream,
     own_streams,
 )
+from gnnak.distributed import Collective, collectives_run_by
 from gnnak.loading.prefetch import prefetching_paused
 
 Work = Callable[[], Any]
@@ -59,6 +60,7 @@ class GraphRecorder:
             _capturing,
             on_capture_stream(self.device),
             synchronisations_recorded() as self.synchronisations,
+            collectives_run_by(_unrecorded),
             allocation as growth,
         ):
             result = work()
@@ -68,35 +70,56 @@ class GraphRecorder:
         return result
 
     def record(self, work: Work) -> Work:
-        """Capture the work as a CUDA graph; return a function that replays it."""
+        """Capture the work as CUDA graphs; return a function that replays them.
+
+        Collective operations are not captured: a CUDA graph ends before each of them,
+        and the next one begins. So processes can replay, capture or call their steps,
+        whatever the others do. During the capture, no collective operation runs.
+        """
         if self.synchronisations:
             where = self.synchronisations[0]
             raise RuntimeError(f"a step synchronises with the device in {where}.")
-        graph = torch.cuda.CUDAGraph()
+        parts: list[Callable[[], object]] = []
+        graphs, mode = [torch.cuda.CUDAGraph()], "thread_local"
         outside = torch.cuda.current_stream(self.index)
+        capture = torch.cuda.graph(
+            graphs[0], self.pool, self.stream, capture_error_mode=mode
+        )
+
+        def divide(collective: Collective) -> None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyTorch warns of an empty graph.
+                graphs[-1].capture_end()
+            parts.extend([graphs[-1].replay, collective])
+            graphs.append(torch.cuda.CUDAGraph())
+            capture.cuda_graph = graphs[-1]
+            graphs[-1].capture_begin(self.pool, capture_error_mode=mode)
+
         try:
             with (
                 _capturing,
                 _garbage_collection_paused(),
                 graph_pools_changing(self.device),
-                torch.cuda.graph(
-                    graph, self.pool, self.stream, capture_error_mode="thread_local"
-                ),
+                _stale_streams_replaced(),
+                capture,
+                collectives_run_by(divide),
             ):
                 if not self._is_pool_used:
                     self._reserve()
                 result = work()
         except Exception:
             torch.cuda.set_stream(outside)
-            self.failed.append(graph)
+            self.failed.extend(graphs)
             self._leave_pool()
             self._leave_generator()
             raise
-        self.graphs.append(graph)
+        self.graphs.extend(graphs)
         self._is_pool_used = True
+        parts.append(graphs[-1].replay)
 
         def replay() -> Any:
-            graph.replay()
+            for part in parts:
+                part()
             return copied(result)
 
         return replay
@@ -144,6 +167,16 @@ class GraphRecorder:
         self._take_new_pool()
 
 
+def _unrecorded(collective: Collective) -> None:
+    """Run a collective operation, which may synchronise, in a warm-up."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("default")
+    try:
+        collective()
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
 def copied(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else value
 
@@ -157,6 +190,24 @@ def _garbage_collection_paused() -> Iterator[None]:
     finally:
         if before:
             gc.enable()
+
+
+@contextmanager
+def _stale_streams_replaced() -> Iterator[None]:
+    """Context manager: sum gradients of weights on the stream of the capture.
+
+    `DistributedDataParallel` holds autograd nodes that refer to the stream on which it
+    was built. PyTorch before 2.13 cannot capture them.
+    """
+    if not hasattr(torch._C, "_override_stale_capture_stream"):
+        yield
+        return
+    before = torch._C._override_stale_capture_stream()
+    torch._C._set_override_stale_capture_stream(True)
+    try:
+        yield
+    finally:
+        torch._C._set_override_stale_capture_stream(before)
 
 
 @contextmanager

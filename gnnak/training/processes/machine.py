@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
 
 from gnnak.backend import PLAIN, Backend
@@ -102,7 +103,7 @@ class Machine:
     def captures(self, network: nn.Module, precision: Precision) -> bool:
         """Return whether training steps of a network are captured as CUDA graphs."""
         # To recompute, the backward pass synchronises: it restores the random state.
-        if not self.fast or not self.is_single_process or self.recompute:
+        if not self.fast or self.recompute:
             return False
         return can_capture(network, self.device, precision)
 
@@ -127,7 +128,7 @@ def make_trainer(
         accelerator="gpu" if gpu else "cpu",
         devices=machine.devices,
         num_nodes=machine.num_nodes,
-        strategy="auto" if machine.is_single_process else "ddp",
+        strategy=_strategy(machine, captured),
         precision=PRECISIONS[train.precision],  # type: ignore[arg-type]
         max_epochs=train.epochs,
         gradient_clip_val=None if captured else train.clip,
@@ -142,6 +143,23 @@ def make_trainer(
         log_every_n_steps=0,
         use_distributed_sampler=False,
     )
+
+
+def _strategy(machine: Machine, captured: bool) -> str | DDPStrategy:
+    if machine.is_single_process:
+        return "auto"
+    return AveragingStrategy() if captured else "ddp"
+
+
+class AveragingStrategy(DDPStrategy):
+    """DDP without `DistributedDataParallel`: the training step averages gradients.
+
+    The hooks of `DistributedDataParallel` cannot be captured. All processes build the
+    same weights, or load them from the same checkpoint.
+    """
+
+    def configure_ddp(self) -> None:
+        """Leave the module as it is."""
 
 
 def _tensorboard(folder: Path) -> TensorBoardLogger:

@@ -26,7 +26,7 @@ def norm_constants(
     With one real row, use running statistics. Only the Triton version uses `moments`.
     """
     if norm.training:
-        mean, rstd, total = batch_constants(norm, h, real)
+        mean, rstd, total = batch_constants(norm, h, real, norm.synced)
     else:
         # The running mean may change in place, but backward needs the old values.
         mean, rstd = norm.running_mean.clone(), (norm.running_var + norm.eps).rsqrt()

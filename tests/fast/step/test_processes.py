@@ -1,0 +1,109 @@
+"""Two processes on the fast path train a network as one process does."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+import pytest
+import torch
+
+from gnnak.fast.step.captured import CapturedStep
+from gnnak.loading.assembler import find_subgraphs
+from gnnak.loading.graph_loader import Loader
+from gnnak.loading.order import BatchSampler, Epochs
+from gnnak.loop.step import make_ready, make_step
+from gnnak.training.data import in_double
+from gnnak.training.module import GraphTask, build_network
+from tests.fast.backends import fused_everywhere
+from tests.fast.recorders import make_recorder
+from tests.gpu import GPU
+from tests.training.small import edge_counts, small_config
+from tests.two_processes import results_of
+
+STEPS = 20
+TOLERANCES = {"64": 1e-10, "32": 1e-5}
+MODELS = ["gin-ak+", "gcn-ak+", "pna*-ak+", "gin-ak", "sswl+-gin", "gin"]
+
+
+def config_of(name, precision):
+    return small_config(
+        data__name="edges",
+        model__name=name,
+        train__precision=precision,
+        train__clip=0.5,
+    )
+
+
+def items_of(config, network, rank, processes, device):
+    """Yield padded batches of this process, as `gnnak train` does."""
+    store = edge_counts(24).store
+    targets = store.y.clone()
+    targets[::5] = torch.nan  # Processes have different numbers of known targets.
+    store = replace(store, y=targets)
+    if config.train.precision == "64":
+        store = in_double(store)
+    store = store.to(device)
+    subgraphs = find_subgraphs(store, network.extractor, network.drop)
+    sampler = BatchSampler(torch.arange(24), 9, 0, rank, processes)
+    epoch = 0
+    epochs = Epochs(lambda: epoch, STEPS)
+    loader = Loader(store, sampler, subgraphs=subgraphs, padded=True, epochs=epochs)
+    for epoch in range(STEPS):  # noqa: B007 (`epochs` reads it)
+        yield from loader
+    loader.close()
+
+
+def train(rank, config, device, processes=2):
+    """Train; return losses, state and the operations that were fused."""
+    torch.manual_seed(0)
+    used = []
+    info = edge_counts(24).info
+    network = build_network(config, info, degrees=(0, 1, 2, 3, 4, 5))
+    backend = fused_everywhere(used)
+    task = GraphTask(config, info, network, capture=True, backend=backend).to(device)
+    task.train()
+    optimizer = task.configure_optimizers()
+    # With the usual eps, Adam would amplify gradients that are rounding errors only,
+    # such as those of biases before a norm.
+    optimizer.param_groups[0]["eps"] = 1e-3
+    there = next(task.parameters()).device
+    make_ready(optimizer, there, captured=True)
+    precision, clip = config.train.precision, config.train.clip
+    step = make_step(task.loss_of, optimizer, there, precision, clip)
+    step = CapturedStep(step, make_recorder(there), optimizer.zero_grad)
+    items = items_of(config, network, rank, processes, device)
+    losses = [float(step(item)) for item in islice(items, STEPS)]
+    assert not step.gave_up, step.reason
+    state = {name: value.cpu() for name, value in network.state_dict().items()}
+    shapes = [buffers.replay is not None for buffers in step._buffers.values()]
+    return losses, state, used, shapes
+
+
+def train_all(rank, configs, device):
+    return [train(rank, config, device) for config in configs]
+
+
+DEVICES = [
+    pytest.param("cpu", marks=pytest.mark.slow),
+    pytest.param("cuda", marks=[*GPU, pytest.mark.slow]),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_two_processes_train_as_one_on_the_fast_path(tmp_path, device):
+    names = ["32"] if device == "cuda" else list(TOLERANCES)
+    configs = [config_of(name, p) for name in MODELS for p in names]
+    found = results_of(train_all, tmp_path, configs, device)
+    for config, here, there in zip(configs, *found, strict=True):
+        tolerance = TOLERANCES[config.train.precision]
+        close = {"rtol": tolerance, "atol": tolerance}
+        losses, wanted, used, shapes = train(0, config, device, processes=1)
+        for process in (here, there):
+            message = partial("{}: {}".format, config.model.name)
+            torch.testing.assert_close(process[1], wanted, msg=message, **close)
+            assert set(process[2]) == set(used), config.model.name
+            assert any(process[3]), "no step was captured"
+        assert any(shapes)
+        # The loss of a process is its share of the sum, times the number of processes.
+        both = torch.tensor([here[0], there[0]], dtype=torch.double).mean(dim=0)
+        torch.testing.assert_close(both.tolist(), losses, **close)
