@@ -22,6 +22,7 @@ ORDER = [
     "typing",
     "optional",
     "device",
+    "distributed",
     "backend",
     "graphs",
     "subgraphs",

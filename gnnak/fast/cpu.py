@@ -330,11 +330,7 @@ def _can_run(
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     full = subgraphs.real is None and subgraphs.num_copies > 1
     return (
-        exact
-        and values.dtype == x.dtype
-        and known
-        and full
-        and _has_known_parts(layer)
+        exact and values.dtype == x.dtype and known and full and _has_known_parts(layer)
     )
 
 

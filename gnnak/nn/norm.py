@@ -193,9 +193,7 @@ def batch_constants(
     return mean, (variance + norm.eps).rsqrt(), rows
 
 
-def _column_statistics(
-    x: Tensor, real: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def _column_statistics(x: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, sum of squared deviations and number of real rows, [c] each."""
     x = x.to(torch.promote_types(x.dtype, torch.float))
     if real is None:
@@ -330,14 +328,12 @@ def padded_sync_norms(norms: Sequence[nn.SyncBatchNorm]) -> Iterator[None]:
             del norm.forward
 
 
-def sync_norm(
-    norm: nn.SyncBatchNorm, x: Tensor, real: Tensor | None = None
-) -> Tensor:
+def sync_norm(norm: nn.SyncBatchNorm, x: Tensor, real: Tensor | None = None) -> Tensor:
     """Compute `norm(x)`, [n, c]; a `TorchFunctionMode` can pass the number of rows."""
     if x.dim() != 2:
         return nn.SyncBatchNorm.forward(norm, x)
     if not norm.training or not several_processes():
-        return nn.BatchNorm1d.forward(norm, x)  # type: ignore[arg-type]
+        return nn.BatchNorm1d.forward(norm, x)
     if has_torch_function_unary(x):
         return handle_torch_function(sync_norm, (x,), norm, x, real=real)
     return norm_over_processes(norm, x, real)

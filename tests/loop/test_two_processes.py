@@ -10,7 +10,7 @@ from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, GraphLoader, TrainingStep, uplift
 from gnnak.loop import training_step
-from tests.fast.recorders import maker_with, make_recorder
+from tests.fast.recorders import make_recorder, maker_with
 from tests.gpu import GPU
 from tests.loop.models import Gine, mae, molecules
 from tests.two_processes import results_of
@@ -68,9 +68,7 @@ MODELS = {
     "uplifted": lambda: uplift(GIN(4, 8, 2, 1, norm="batch_norm"), num_hops=1),
     "norms of nodes and graphs": Gine,
 }
-CASES = [
-    (name, dtype) for name in MODELS for dtype in (torch.double, torch.float)
-]
+CASES = [(name, dtype) for name in MODELS for dtype in (torch.double, torch.float)]
 DEVICES = [
     pytest.param("cpu", marks=pytest.mark.slow),
     pytest.param("cuda", marks=[*GPU, pytest.mark.slow]),
@@ -105,7 +103,9 @@ def train_captured(rank, name, dtype, device, processes=2, synced=True, capture=
     optimizer = torch.optim.Adam(net.parameters(), eps=1e-3)
     options = {"subgraphs": EgoNets(1)} if name == "uplifted" else {}
     size = 8 // processes
-    loader = GraphLoader(graphs_of(dtype), size, True, device=device, pad=True, **options)
+    loader = GraphLoader(
+        graphs_of(dtype), size, True, device=device, pad=True, **options
+    )
     make = maker_with(make_recorder(torch.device(device)))
     losses, replays = [], 0
     with mock.patch.object(training_step, "make_captured_model", make):

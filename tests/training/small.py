@@ -119,14 +119,20 @@ DATA = {"triangles": triangles, "edges": edge_counts}
 
 
 def main() -> None:
-    """Run a config; arguments: folder, devices, "resume" or not, options in JSON."""
-    folder, devices, resume, options = sys.argv[1:]
+    """Run a config; arguments: folder, devices, how, options in JSON.
+
+    `how` is "new" or "resume", or "captured" for a new run whose steps are taken as
+    captured steps are, but called.
+    """
+    folder, devices, how, options = sys.argv[1:]
+    if how == "captured":
+        Machine.captures = lambda *_: True
     torch.set_num_threads(1)
     callbacks_module.SAVE_SECONDS = 0.0
     config = change(small_config(), json.loads(options))
     machine = Machine("cpu", int(devices))
     data = DATA[config.data.name]()
-    record = run(config, data, Path(folder), machine, resume == "resume")
+    record = run(config, data, Path(folder), machine, how == "resume")
     path = Path(folder) / "record.json"
     path.write_text(json.dumps(record))
 

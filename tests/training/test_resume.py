@@ -237,8 +237,11 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["gin-ak+", "pna*-ak", "gcn"])
-def test_two_processes_have_the_scores_of_one(model, tmp_path):
+@pytest.mark.parametrize(
+    ("model", "how"),
+    [("gin-ak+", "new"), ("pna*-ak", "new"), ("gcn", "new"), ("gin-ak+", "captured")],
+)
+def test_two_processes_have_the_scores_of_one(model, how, tmp_path):
     options = {
         "data.name": "edges",
         "model.name": model,
@@ -248,8 +251,9 @@ def test_two_processes_have_the_scores_of_one(model, tmp_path):
     }
     config = change(small_config(), options)
     one = run(config, edge_counts(), tmp_path / "one")
-    two = run_to_the_end(tmp_path / "two", 2, "new", options)
+    two = run_to_the_end(tmp_path / "two", 2, how, options)
     assert two["processes"] == 2
+    assert two["captured"] == (how == "captured")
     assert two["scores"] == pytest.approx(one["scores"], abs=1e-8)
     for curve in ("validation", "train_loss"):
         ours, theirs = (record["curves"][curve] for record in (one, two))

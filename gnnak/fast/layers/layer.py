@@ -33,6 +33,7 @@ from gnnak.fast.layers.general import (
 )
 from gnnak.fast.layers.norm import (
     Pool,
+    as_given,
     gate_pools,
     norm_add_linear,
     norm_relu_add,
@@ -146,7 +147,7 @@ def run_pna(
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
-    weight, real = message.first.weight, message.norm.real_rows()
+    weight, real = message.first.weight, as_given(message.norm).real_rows()
     h, moments = _PairLinear.apply(c.values, e, weight, edges, real, c.recompute)
     sent = norm_relu_linear(
         message.norm, Rows(h, moments), message.second, norm_follows=False
@@ -249,9 +250,7 @@ def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
     if type(gnn) is not Stack:
         return False
     known = all(type(conv) in CONVS and not is_changed(conv) for conv in gnn.convs)
-    return known and all(
-        type(norm) is BatchNorm and is_fusable(norm) for norm in gnn.norms
-    )
+    return known and all(map(is_fusable, gnn.norms))
 
 
 def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:

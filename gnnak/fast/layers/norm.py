@@ -12,9 +12,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.nn.functional import linear
 
+from gnnak.distributed import several_processes
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 from gnnak.fast.layers.parts import (
+    NORMS,
     CachedRecompute,
     Recompute,
     Rows,
@@ -29,7 +31,7 @@ from gnnak.fast.layers.parts import (
     to_save,
     with_unit_stride,
 )
-from gnnak.nn.norm import BatchNorm, NormReluDropout
+from gnnak.nn.norm import BatchNorm, NormReluDropout, current_real_rows
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -54,6 +56,26 @@ class GivenNorm(NamedTuple):
         return self.real
 
 
+AnyNorm = BatchNorm | nn.SyncBatchNorm | GivenNorm
+
+
+def as_given(norm: AnyNorm) -> BatchNorm | GivenNorm:
+    """Return PyTorch's `SyncBatchNorm`, whose rows are nodes, as a record."""
+    if not isinstance(norm, nn.SyncBatchNorm):
+        return norm
+    real, synced = current_real_rows().nodes, several_processes()
+    return _given(norm, real, synced)
+
+
+def _given(
+    norm: BatchNorm | nn.SyncBatchNorm, real: Tensor | None, synced: bool
+) -> GivenNorm:
+    parts: Any = norm.running_mean, norm.running_var, norm.weight, norm.bias
+    tracked = norm.num_batches_tracked
+    options: Any = norm.momentum, norm.eps, real, norm.training, tracked, synced
+    return GivenNorm(*parts, *options)
+
+
 @implements("over_rows")
 def norm_over_rows(serves: Serves, norm: BatchNorm, x: Tensor) -> Tensor:
     if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
@@ -70,10 +92,7 @@ def fused_over_processes(
 ) -> Tensor:
     if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
         return NotImplemented
-    parts: Any = norm.running_mean, norm.running_var, norm.weight, norm.bias
-    tracked = norm.num_batches_tracked
-    options: Any = norm.momentum, norm.eps, real, True, tracked, True
-    return norm_rows(GivenNorm(*parts, *options), x)
+    return norm_rows(_given(norm, real, synced=True), x)
 
 
 @implements("norm_real_rows")
@@ -102,7 +121,9 @@ def norm_added_to(
 ) -> Tensor:
     """Compute `x + block(out)` in one pass over memory."""
     norm, _, dropout = block
-    assert isinstance(norm, BatchNorm)
+    if type(norm) not in NORMS:
+        return NotImplemented
+    assert isinstance(norm, NORMS)
     assert isinstance(dropout, nn.Dropout)
     same = torch.promote_types(x.dtype, out.dtype) == x.dtype
     if any(map(has_hooks, block.modules())) or not same:
@@ -117,16 +138,17 @@ def norm_rows(norm: BatchNorm | GivenNorm, h: Tensor) -> Tensor:
 
 
 def norm_relu_add(
-    norm: BatchNorm, h: Rows, residual: Tensor, dropout: float = 0.0
+    norm: AnyNorm, h: Rows, residual: Tensor, dropout: float = 0.0
 ) -> Tensor:
     """Return `residual + Dropout(ReLU(norm(h)))`, [m, c]."""
     added = None if dropout else residual
+    norm = as_given(norm)
     out = _NormAct.apply(h.values, norm.weight, norm.bias, added, norm, True, h.moments)
     return residual + F.dropout(out, dropout) if dropout else out
 
 
 def norm_relu_linear(
-    norm: BatchNorm, h: Rows, linear: nn.Linear, norm_follows: bool
+    norm: AnyNorm, h: Rows, linear: nn.Linear, norm_follows: bool
 ) -> Rows:
     """Compute `linear(ReLU(norm(h)))`, [m, c']."""
     (out,) = norm_relu_linears([norm], h, [linear], norm_follows)
@@ -134,13 +156,14 @@ def norm_relu_linear(
 
 
 def norm_relu_linears(
-    norms: Sequence[BatchNorm],
+    norms: Sequence[AnyNorm],
     h: Rows,
     linears: Sequence[nn.Linear],
     norm_follows: bool,
     recompute: bool = False,
 ) -> list[Rows]:
     """Split the columns of `h` evenly; apply a norm, ReLU and Linear to each part."""
+    norms = [as_given(norm) for norm in norms]
     weights = [
         part
         for norm, linear in zip(norms, linears, strict=True)
@@ -210,7 +233,7 @@ class _NormLinears(torch.autograd.Function):
     def forward(
         ctx: Any,
         h: Tensor,
-        norms: Sequence[BatchNorm],
+        norms: Sequence[BatchNorm | GivenNorm],
         norm_follows: bool,
         moments: Moments | None,
         recompute: Recompute | None,
@@ -276,7 +299,7 @@ def offset_grad(
 class Pool(NamedTuple):
     """How to pool an encoding: the last norm of its MLP, and groups of node copies."""
 
-    norm: BatchNorm
+    norm: BatchNorm | nn.SyncBatchNorm
     groups: Groups
     """The node copies that are summed into each output row."""
     key: Tensor
@@ -284,7 +307,7 @@ class Pool(NamedTuple):
 
 
 def norm_add_linear(
-    norm: BatchNorm,
+    norm: AnyNorm,
     h: Rows,
     residual: Rows,
     matrix: Tensor,
@@ -318,7 +341,7 @@ def norm_add_linear(
         residual.values,
         matrix,
         offset,
-        norm,
+        as_given(norm),
         (subgraphs.centroid, subgraphs.subgraph),
         norm_follows,
         bias_column,
@@ -358,7 +381,7 @@ class _NormAddLinear(torch.autograd.Function):
         residual: Tensor,
         matrix: Tensor,
         offset: Tensor | None,
-        norm: BatchNorm,
+        norm: BatchNorm | GivenNorm,
         centroids: tuple[Tensor, Tensor],
         norm_follows: bool,
         bias_column: bool,
@@ -409,12 +432,12 @@ class _GatePools(torch.autograd.Function):
         recompute: Recompute | None,
         *parameters: Any,
     ) -> tuple[Tensor, ...]:
-        kernels, real = kernels_for(z), pools[0].norm.real_rows()
-        gates = parameters[: len(pools)]
+        kernels, norms = kernels_for(z), [as_given(pool.norm) for pool in pools]
+        gates, real = parameters[: len(pools)], norms[0].real_rows()
         parts = z.chunk(len(pools), dim=1)
         constants = [
-            kernels.norm_constants(part, pool.norm, real, known)
-            for part, pool, known in zip(parts, pools, moments, strict=True)
+            kernels.norm_constants(part, norm, real, known)
+            for part, norm, known in zip(parts, norms, moments, strict=True)
         ]
         ctx.save_for_backward(*gates, *to_save(z, recompute))
         ctx.rows, ctx.pools, ctx.constants = rows, pools, constants

@@ -92,11 +92,22 @@ def has_hooks(module: nn.Module) -> bool:
     )
 
 
-def is_fusable(norm: BatchNorm | nn.SyncBatchNorm) -> bool:
-    return norm.affine and norm.track_running_stats and norm.momentum is not None
+NORMS = (BatchNorm, nn.SyncBatchNorm)
+"""Norms that can be fused; both use the rows of all processes in training."""
 
 
-def can_fuse_norm(norm: BatchNorm | nn.SyncBatchNorm, x: Tensor) -> bool:
+def is_fusable(norm: nn.Module) -> bool:
+    return (
+        isinstance(norm, NORMS)
+        and type(norm) in NORMS
+        and norm.affine
+        and norm.track_running_stats
+        and norm.momentum is not None
+        and getattr(norm, "process_group", None) is None
+    )
+
+
+def can_fuse_norm(norm: nn.Module, x: Tensor) -> bool:
     # All processes must choose the same norms, whatever their numbers of rows.
     several = x.size(0) > 1 or several_processes()
     rows = x.dim() == 2 and several and x.stride(1) == 1
@@ -113,10 +124,12 @@ def two_linears(module: nn.Module) -> TwoLinears | None:
     blocks = [*module.children()] if isinstance(module, nn.Sequential) else []
     if len(blocks) != 2 or not isinstance(blocks[0], nn.Sequential):
         return None
-    parts = *blocks[0], blocks[1]
-    if [*map(type, parts)] != [nn.Linear, BatchNorm, nn.ReLU, nn.Linear]:
+    parts: Any = *blocks[0], blocks[1]
+    if len(parts) != 4:
         return None
-    first, norm, _, second = cast(Any, parts)
+    first, norm, act, second = parts
+    if (type(first), type(act), type(second)) != (nn.Linear, nn.ReLU, nn.Linear):
+        return None
     fits = first.bias is None and is_fusable(norm)
     return TwoLinears(first, norm, second) if fits else None
 

@@ -80,29 +80,15 @@ class GraphRecorder:
             where = self.synchronisations[0]
             raise RuntimeError(f"a step synchronises with the device in {where}.")
         parts: list[Callable[[], object]] = []
-        graphs, mode = [torch.cuda.CUDAGraph()], "thread_local"
+        graphs = [torch.cuda.CUDAGraph()]
         outside = torch.cuda.current_stream(self.index)
-        capture = torch.cuda.graph(
-            graphs[0], self.pool, self.stream, capture_error_mode=mode
-        )
-
-        def divide(collective: Collective) -> None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # PyTorch warns of an empty graph.
-                graphs[-1].capture_end()
-            parts.extend([graphs[-1].replay, collective])
-            graphs.append(torch.cuda.CUDAGraph())
-            capture.cuda_graph = graphs[-1]
-            graphs[-1].capture_begin(self.pool, capture_error_mode=mode)
-
         try:
             with (
                 _capturing,
                 _garbage_collection_paused(),
                 graph_pools_changing(self.device),
                 _stale_streams_replaced(),
-                capture,
-                collectives_run_by(divide),
+                self._captured(graphs, parts),
             ):
                 if not self._is_pool_used:
                     self._reserve()
@@ -115,7 +101,6 @@ class GraphRecorder:
             raise
         self.graphs.extend(graphs)
         self._is_pool_used = True
-        parts.append(graphs[-1].replay)
 
         def replay() -> Any:
             for part in parts:
@@ -123,6 +108,30 @@ class GraphRecorder:
             return copied(result)
 
         return replay
+
+    @contextmanager
+    def _captured(
+        self, graphs: list[torch.cuda.CUDAGraph], parts: list[Callable[[], object]]
+    ) -> Iterator[None]:
+        """Context manager: capture work; `parts` gets replays and collectives."""
+        mode = "thread_local"
+        capture = torch.cuda.graph(
+            graphs[0], self.pool, self.stream, capture_error_mode=mode
+        )
+
+        def divide(collective: Collective) -> None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyTorch warns of an empty graph.
+                graphs[-1].capture_end()
+            parts.extend([graphs[-1].replay, collective])
+            graphs.append(torch.cuda.CUDAGraph())
+            # PyTorch ends the capture of the last graph.
+            capture.cuda_graph = graphs[-1]
+            graphs[-1].capture_begin(self.pool, capture_error_mode=mode)
+
+        with capture, collectives_run_by(divide):
+            yield
+        parts.append(graphs[-1].replay)
 
     def release(self) -> None:
         """Reset all CUDA graphs, and create a new memory pool, as PyTorch requires."""

@@ -24,6 +24,7 @@ from tests.fast.layers.fused_layers import (
     random_graph,
     randomize,
 )
+from tests.models.zoo import molecule_batch, small_network
 
 WIDTH = CHANNELS + HOPS
 
@@ -150,6 +151,13 @@ def test_layer_with_autocast_is_fused_in_bf16_alone(fused_operations, given):
         with torch.autocast("cpu", dtype=dtype):
             layer(x.float(), subgraphs, edge_attr.float())
         assert num_fused_layers(fused_operations) == fused
+
+
+@pytest.mark.parametrize("name", ["gin-ak+", "pna*-ak+"])
+def test_networks_with_converted_norms_are_fused(fused_operations, name):
+    network = nn.SyncBatchNorm.convert_sync_batchnorm(small_network(name))
+    assert_fused_equals_plain(network, molecule_batch(), close=1e-9)
+    assert num_fused_layers(fused_operations) == len(network.layers)
 
 
 @pytest.mark.heavy

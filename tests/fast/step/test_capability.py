@@ -26,12 +26,12 @@ def _gpus(monkeypatch):
         ({}, "16", False),
         ({"fast": False}, "32", False),
         ({"recompute": True}, "32", False),
-        ({"devices": 2}, "32", False),
-        ({"num_nodes": 2}, "32", False),
+        ({"devices": 2}, "32", True),
+        ({"num_nodes": 2}, "32", True),
         ({"accelerator": "cpu"}, "32", False),
     ],
 )
-def test_machine_captures_steps_of_one_process_on_a_gpu(options, precision, captures):
+def test_machine_captures_steps_on_gpus(options, precision, captures):
     config = small_config(train__precision=precision)
     assert is_captured_by(Machine(**options), config) is captures
     synchronising = small_config(train__precision=precision, model__name="gat-ak+")

@@ -22,7 +22,9 @@ from tests.two_processes import results_of
 
 STEPS = 20
 TOLERANCES = {"64": 1e-10, "32": 1e-5}
-MODELS = ["gin-ak+", "gcn-ak+", "pna*-ak+", "gin-ak", "sswl+-gin", "gin"]
+MODELS = ["gin-ak+", "gcn-ak+", "gin-ak", "sswl+-gin", "gin"]
+DOUBLE = ["pna*-ak+"]
+"""Models whose gradients amplify rounding errors, here by square roots near 0."""
 
 
 def config_of(name, precision):
@@ -91,8 +93,9 @@ DEVICES = [
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_two_processes_train_as_one_on_the_fast_path(tmp_path, device):
-    names = ["32"] if device == "cuda" else list(TOLERANCES)
-    configs = [config_of(name, p) for name in MODELS for p in names]
+    configs = [config_of(name, "32") for name in MODELS]
+    if device == "cpu":
+        configs += [config_of(name, "64") for name in MODELS + DOUBLE]
     found = results_of(train_all, tmp_path, configs, device)
     for config, here, there in zip(configs, *found, strict=True):
         tolerance = TOLERANCES[config.train.precision]

@@ -3,15 +3,19 @@ import time
 import warnings
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
+import torch.distributed as dist
 
+from gnnak.distributed import sum_over_processes
 from gnnak.fast.step import recorder as recorder_module
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import GraphRecorder, synchronisations_recorded
 from gnnak.loading import padder
 from gnnak.loading.prefetch import Prefetcher
+from gnnak.loop.step import backward_in_calling_thread
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
@@ -80,6 +84,76 @@ def test_all_captures_lock_the_stream_also_those_after_a_failed_one(monkeypatch)
     with pytest.raises(ZeroDivisionError):
         recorder.record(lambda: torch.tensor(1 / 0))
     assert locked == [True, True]
+
+
+class FakeGraph:
+    """Writes its calls to a list."""
+
+    calls: ClassVar[list[str]] = []
+
+    def __getattr__(self, name):
+        return lambda *_, **__: self.calls.append(name)
+
+
+def test_replays_run_collective_operations_that_the_capture_leaves_out(monkeypatch):
+    class Capture:
+        def __init__(self, graph, *_, **__):
+            self.cuda_graph = graph
+
+        def __enter__(self):
+            self.cuda_graph.capture_begin()
+
+        def __exit__(self, *_):
+            self.cuda_graph.capture_end()
+
+    for name, value in (("CUDAGraph", FakeGraph), ("graph", Capture)):
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
+    streams = SimpleNamespace(capture=SimpleNamespace(device_index=0))
+    monkeypatch.setattr(recorder_module, "own_streams", lambda _: streams)
+    monkeypatch.setattr(recorder_module, "graph_pools_changing", nullcontext)
+    calls = []
+    monkeypatch.setattr(FakeGraph, "calls", calls)
+    monkeypatch.setattr(dist, "all_reduce", lambda *_, **__: calls.append("sum"))
+    recorder = GraphRecorder(torch.device("cuda"))
+    monkeypatch.setattr(recorder, "_reserve", lambda: None)
+    values = torch.ones(2)
+    replay = recorder.record(lambda: sum_over_processes(values).sum())
+    captured = ["capture_begin", "capture_end"]
+    assert calls == captured * 2
+    calls.clear()
+    assert [replay(), replay()] == [2, 2]
+    assert calls == ["replay", "sum", "replay"] * 2
+
+
+@needs_gpu
+def test_collective_operations_run_between_replays(monkeypatch):
+    recorder = make_recorder(torch.device("cuda"))
+    rate = torch.ones((), device="cuda")
+    sums = []
+
+    def double(values, group):
+        sums.append(float(values))
+        values.mul_(2)
+
+    monkeypatch.setattr(dist, "all_reduce", double)
+
+    def work():
+        weight = torch.ones((), device="cuda", requires_grad=True)
+        once = sum_over_processes(weight.detach() * rate)
+        loss = (weight * once).square()
+        with backward_in_calling_thread():
+            (grad,) = torch.autograd.grad(loss, weight)
+        return sum_over_processes(grad) + 1
+
+    assert recorder.warm_up(work) == 17
+    assert not recorder.synchronisations
+    replay = recorder.record(work)
+    assert sums == [1, 8]
+    rate.fill_(3)
+    assert [float(replay()), float(replay())] == [145, 145]
+    assert sums == [1, 8, 3, 72, 3, 72]
 
 
 @needs_gpu

@@ -40,12 +40,14 @@ def norm_constants(
     out = h.new_empty(4, width, dtype=sum_dtype(h))
     if not norm.synced:
         _merge(found, norm, real, out, h.size(0))
-        return NormConstants(*out, True, real)
+        scale, shift, mean, rstd = out
+        return NormConstants(scale, shift, mean, rstd, True, real)
     _merge(found, norm, real, out, h.size(0), STATISTICS)
     # [processes, 3, c]: mean, squared deviations and number of rows of each process.
     gathered = gather_processes(out[:3])
     _merge(Moments(gathered.transpose(0, 1), 0), norm, real, out, 0, GATHERED)
-    return NormConstants(*out, True, real, gathered[:, 2].sum(dim=0))
+    (scale, shift, mean, rstd), total = out, gathered[:, 2].sum(dim=0)
+    return NormConstants(scale, shift, mean, rstd, True, real, total)
 
 
 CONSTANTS, STATISTICS, GATHERED = 0, 1, 2

@@ -25,6 +25,7 @@ def norm_constants(
 
     With one real row, use running statistics. Only the Triton version uses `moments`.
     """
+    total: Tensor | None = None
     if norm.training:
         mean, rstd, total = batch_constants(norm, h, real, norm.synced)
     else:
