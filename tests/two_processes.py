@@ -22,7 +22,7 @@ def results_of(function: Callable[..., Any], folder: Path, *given: Any) -> list[
         subprocess.Popen([*command, str(rank)], env=environment) for rank in (0, 1)
     ]
     try:
-        assert [process.wait(300) for process in running] == [0, 0]
+        assert [process.wait(600) for process in running] == [0, 0]
     finally:
         for process in running:
             process.kill()

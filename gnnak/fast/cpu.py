@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch_geometric.nn import GINEConv
 
+from gnnak.distributed import several_processes
 from gnnak.fast.layers.convs import can_run
 from gnnak.fast.layers.general import gate_tables, reduced
 from gnnak.fast.layers.parts import REDUCES, blocks_of, has_hooks
@@ -362,10 +363,12 @@ def _transformed(
             added = matrix @ part.bias
             offset = added if offset is None else offset + added
         matrix = matrix @ part.weight
-    if offset is not None and first.norm.training and "centroid" in layer.encodings:
+    cancels = first.norm.training and not several_processes()
+    if offset is not None and cancels and "centroid" in layer.encodings:
         # The norm subtracts the mean, so the gradient of the offset is zero and need
         # not be computed. Without a centroid encoding, the offset is the only use of
-        # the bias, and the gradient of the bias must not be None.
+        # the bias, and the gradient of the bias must not be None. With a norm over
+        # several processes, only the sum of their gradients is zero.
         offset = offset.detach()
     states = first.norm(linear(rows, matrix, offset)).relu_()
     for block in others:

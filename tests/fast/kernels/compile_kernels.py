@@ -6,12 +6,14 @@ import pkgutil
 import sys
 
 import torch
+import torch.distributed as dist
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import product
 from gnnak.fast.kernels.records import CentroidRows, GatedPool, HopLinears, Lifted
+from gnnak.fast.layers.norm import GivenNorm
 from gnnak.nn.base.ppgn import find_pairs
 from tests.fast.kernels.kernel_inputs import (
     constants,
@@ -73,6 +75,15 @@ def call_all(
     call_gated(h, c, gate, index, groups, key)
     call_tables(width, gated)
     pooled = rows(len(sizes), width).float()
+    gpu.gate_pool_backward(pooled, h, k, gate, index, key, c)
+    # As if several processes trained together.
+    norm = norm_of(width).float()
+    parts = norm.running_mean, norm.running_var, norm.weight, norm.bias
+    tracked = norm.num_batches_tracked
+    norm = GivenNorm(*parts, norm.momentum, norm.eps, real, True, tracked, True)
+    gpu.norm_constants(h, norm, real)
+    k = k._replace(of_batch=True, total=k.scale.clone())
+    gpu.norm_act_backward(h, c, k, gated)
     gpu.gate_pool_backward(pooled, h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
     call_pairs(width, [*(min(size, 20) for size in sizes), 5, 9])
@@ -175,6 +186,7 @@ def main() -> None:
         return launch
 
     JITFunction.__getitem__ = compile_only
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     driver.set_active(NoGpu(90))
     for padded in (True, False):
         call_all(32, padded, padded, sizes=(3, 0, 40), edge_copies=60, size=9)

@@ -7,6 +7,8 @@ from itertools import islice
 import pytest
 import torch
 
+from gnnak.backend import PLAIN
+from gnnak.fast.backend import cpu_backend
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.loading.assembler import find_subgraphs
 from gnnak.loading.graph_loader import Loader
@@ -36,8 +38,8 @@ def config_of(name, precision):
     )
 
 
-def items_of(config, network, rank, processes, device):
-    """Yield padded batches of this process, as `gnnak train` does."""
+def items_of(config, network, rank, processes, device, padded):
+    """Yield batches of this process, as `gnnak train` does."""
     store = edge_counts(24).store
     targets = store.y.clone()
     targets[::5] = torch.nan  # Processes have different numbers of known targets.
@@ -49,19 +51,19 @@ def items_of(config, network, rank, processes, device):
     sampler = BatchSampler(torch.arange(24), 9, 0, rank, processes)
     epoch = 0
     epochs = Epochs(lambda: epoch, STEPS)
-    loader = Loader(store, sampler, subgraphs=subgraphs, padded=True, epochs=epochs)
+    loader = Loader(store, sampler, subgraphs=subgraphs, padded=padded, epochs=epochs)
     for epoch in range(STEPS):  # noqa: B007 (`epochs` reads it)
         yield from loader
     loader.close()
 
 
-def train(rank, config, device, processes=2):
+def train(rank, config, device, processes=2, backend=None, padded=True):
     """Train; return losses, state and the operations that were fused."""
     torch.manual_seed(0)
     used = []
     info = edge_counts(24).info
     network = build_network(config, info, degrees=(0, 1, 2, 3, 4, 5))
-    backend = fused_everywhere(used)
+    backend = backend or fused_everywhere(used)
     task = GraphTask(config, info, network, capture=True, backend=backend).to(device)
     task.train()
     optimizer = task.configure_optimizers()
@@ -73,7 +75,7 @@ def train(rank, config, device, processes=2):
     precision, clip = config.train.precision, config.train.clip
     step = make_step(task.loss_of, optimizer, there, precision, clip)
     step = CapturedStep(step, make_recorder(there), optimizer.zero_grad)
-    items = items_of(config, network, rank, processes, device)
+    items = items_of(config, network, rank, processes, device, padded)
     losses = [float(step(item)) for item in islice(items, STEPS)]
     assert not step.gave_up, step.reason
     state = {name: value.cpu() for name, value in network.state_dict().items()}
@@ -110,3 +112,18 @@ def test_two_processes_train_as_one_on_the_fast_path(tmp_path, device):
         # The loss of a process is its share of the sum, times the number of processes.
         both = torch.tensor([here[0], there[0]], dtype=torch.double).mean(dim=0)
         torch.testing.assert_close(both.tolist(), losses, **close)
+
+
+def train_with_one_fused(rank, config):
+    """Fuse layers on the CPU in one process only, as if the other had few nodes."""
+    backend = cpu_backend(min_copies=10**9 if rank else 0)
+    return train(rank, config, "cpu", backend=backend, padded=False)[1]
+
+
+@pytest.mark.slow
+def test_processes_of_which_one_is_fused_on_a_cpu_train_as_one(tmp_path):
+    config = config_of("gin-ak+", "64")
+    found = results_of(train_with_one_fused, tmp_path, config)
+    options = {"processes": 1, "backend": PLAIN, "padded": False}
+    wanted = train(0, config, "cpu", **options)[1]
+    torch.testing.assert_close(found, [wanted] * 2, rtol=1e-10, atol=1e-10)
