@@ -7,11 +7,17 @@ prints a Markdown table with times as ratios to PyG's loader and a plain loop. R
     python -m benchmarks.own_loop [--graphs 10000] [--epochs 20] [--out FILE]
 
 It uses a GPU if there is one. The time of a loop is that of its fastest epoch; the
-median of its epochs stands next to it.
+median of its epochs stands next to it. To measure `DistributedDataParallel`, with
+`--batch-size` graphs in all processes together, run
+
+    torchrun --standalone --nproc-per-node 1 -m benchmarks.own_loop --ddp nccl
+
+With `--ddp gloo`, several processes can share a GPU.
 """
 
 import argparse
 import gc
+import os
 import statistics
 import time
 from argparse import Namespace
@@ -21,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, global_add_pool
@@ -36,6 +42,7 @@ from gnnak.training.records.results import Record, append_record, environment
 PYG = "PyG loader, plain loop"
 STEP = "GraphLoader + TrainingStep"
 BF16 = "GraphLoader + TrainingStep, bf16 autocast"
+DDP = "GraphLoader + TrainingStep, DistributedDataParallel"
 LOOPS = (PYG, "GraphLoader, plain loop", STEP, BF16)
 UNTIMED = 2
 """Number of epochs before those that are timed: kernels are compiled and captured."""
@@ -143,12 +150,18 @@ def measure_loop(
         model = gnnak.uplift(model, subgraphs)
     model = model.to(device).train()
     loader: Any = DataLoader(graphs, options.batch_size, shuffle=True)  # type: ignore[arg-type]
+    size = options.batch_size
+    if loop == DDP:
+        if device == "cuda":
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        model = nn.parallel.DistributedDataParallel(model)
+        size //= distributed.get_world_size()
     if loop != PYG:
         loader = gnnak.GraphLoader(
-            graphs, options.batch_size, True, device=device, subgraphs=subgraphs
+            graphs, size, True, device=device, subgraphs=subgraphs
         )
     step: Any = plain_step(model, device)
-    if loop in (STEP, BF16):
+    if loop in (STEP, BF16, DDP):
         optimizer = torch.optim.Adam(model.parameters())
         autocast = torch.bfloat16 if loop == BF16 else None
         step = gnnak.TrainingStep(model, loss, optimizer, autocast=autocast)
@@ -168,8 +181,11 @@ def measure(options: Namespace, device: str) -> Iterator[Record]:
     count = min(options.graphs, len(store))
     graphs = to_pyg(store.subset(slice(0, count)))
     first: dict[bool, float] = {}
+    loops = LOOPS if device == "cuda" else LOOPS[:-1]
+    if options.ddp:
+        loops = (DDP,) if distributed.get_world_size() > 1 else (STEP, DDP)
     for uplifted in (True,) if options.uplifted else (False, True):
-        for loop in LOOPS if device == "cuda" else LOOPS[:-1]:
+        for loop in loops:
             record = measure_loop(graphs, uplifted, loop, options, device)
             first.setdefault(uplifted, record["seconds"])
             record["ratio"] = record["seconds"] / first[uplifted]
@@ -193,9 +209,15 @@ def main() -> None:
     parser.add_argument("--layers", type=positive, default=6)
     parser.add_argument("--hops", type=positive, default=3)
     parser.add_argument("--uplifted", action="store_true", help="no plain model")
+    parser.add_argument("--ddp", choices=("nccl", "gloo"), help="in torchrun only")
     parser.add_argument("--out", type=Path, help="file that records are appended to")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if options.ddp:
+        if device == "cuda":
+            rank = int(os.environ["LOCAL_RANK"])
+            torch.cuda.set_device(rank % torch.cuda.device_count())
+        distributed.init_process_group(options.ddp)
     torch.set_float32_matmul_precision("high")
     settings = {k: v for k, v in vars(options).items() if k != "out"}
     about = {"kind": "own-loop", "environment": environment(device)}
@@ -208,6 +230,8 @@ def main() -> None:
         print(*rows[-1], sep="  ", flush=True)
         if options.out is not None:
             append_record(options.out, about | settings | record)
+    if options.ddp:
+        distributed.destroy_process_group()
     print(markdown(["model", "loop", "an epoch", "median", "ratio", "memory"], rows))
 
 

@@ -1,6 +1,6 @@
 """Collective operations of distributed training, also inside of captured steps."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeGuard
@@ -67,15 +67,18 @@ def gather_processes(values: Tensor) -> Tensor:
     return sum_over_processes(found)
 
 
-def average_gradients(weights: Sequence[Tensor], group: Any = None) -> None:
+def average_gradients(weights: Iterable[Tensor], group: Any = None) -> None:
     """Average gradients over all processes, in place, by one collective operation."""
     processes = dist.get_world_size(group)
     if processes == 1:
         return
+    grads = []
     for weight in weights:
-        if weight.grad is None:
-            weight.grad = torch.zeros_like(weight)
-    grads = [weight.grad for weight in weights if weight.grad is not None]
+        if weight.requires_grad:
+            weight.grad = (
+                torch.zeros_like(weight) if weight.grad is None else weight.grad
+            )
+            grads.append(weight.grad)
     flat = torch.cat([grad.reshape(-1) for grad in grads])
     sum_over_processes(flat, group).div_(processes)
     parts = flat.split([grad.numel() for grad in grads])

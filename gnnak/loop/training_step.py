@@ -239,8 +239,8 @@ class TrainingStep:
 
     def _finish(self, averages: bool) -> None:
         if averages and self._wrapped is not None:
-            weights = [w for w in self._wrapped.parameters() if w.requires_grad]
-            average_gradients(weights, self._wrapped.process_group)
+            wrapped = self._wrapped
+            average_gradients(wrapped.parameters(), wrapped.process_group)
         self._update()  # as `_loss_of` has chosen
 
     def _update_weights(self) -> None:
