@@ -102,7 +102,8 @@ def without_hooks(model: DistributedDataParallel) -> Iterator[None]:
 
     Its hooks could not be captured as CUDA graphs.
     """
-    if model.will_sync_module_buffers():
+    several = dist.get_world_size(model.process_group) > 1
+    if several and model.will_sync_module_buffers():
         model._sync_buffers()
     before = model.require_forward_param_sync
     model.require_forward_param_sync = False

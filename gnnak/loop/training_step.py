@@ -45,7 +45,7 @@ from gnnak.loop.padding import (
 from gnnak.loop.step import clip_gradients, train_once
 from gnnak.loop.verification import find_difference
 from gnnak.nn.calling.signature import check_module
-from gnnak.nn.norm import can_pad, on_graph, padded_sync_norms
+from gnnak.nn.norm import on_graph, padded_sync_norms
 from gnnak.subgraphs.attached import unchanged
 from gnnak.typing import check_flag
 
@@ -184,8 +184,9 @@ class TrainingStep:
         # their collective operations would not match.
         self._wrapped = model if capture and can_average(model) else None
         norms = [m for m in model.modules() if isinstance(m, nn.SyncBatchNorm)]
-        self._sync_norms = [n for n in norms if capture and can_pad(n)]
-        self._has_other_norms = len(self._sync_norms) < len(norms)
+        usual = [n for n in norms if n.momentum is not None and not n.process_group]
+        self._sync_norms = usual if capture else []
+        self._has_other_norms = len(usual) < len(norms)
         self._watch = ModelWatch(self._inside)
         self._numbers = NumberWatch(self._inside)
         self._edges = EdgeGuard()

@@ -309,10 +309,6 @@ class NormReluDropout(nn.Sequential):
         return x + self(out)
 
 
-def can_pad(norm: nn.SyncBatchNorm) -> bool:
-    return norm.process_group is None and norm.momentum is not None
-
-
 @contextmanager
 def padded_sync_norms(norms: Sequence[nn.SyncBatchNorm]) -> Iterator[None]:
     """Context manager: PyTorch's norms over all processes ignore padding.
