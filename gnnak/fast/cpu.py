@@ -236,7 +236,8 @@ def cpu_encodings(
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
     """Compute `GNNAK.encode`; not implemented below `min_copies` node copies."""
-    if subgraphs.num_copies < min_copies:
+    # Several processes must make the same choice: see `_can_run`.
+    if subgraphs.num_copies < min_copies and not several_processes():
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
         return NotImplemented
@@ -329,7 +330,10 @@ def _can_run(
     values = edge_attr if isinstance(edge_attr, Tensor) else x
     exact = weights <= {x.dtype} and x.dtype in (torch.float, torch.double)
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
-    full = subgraphs.real is None and subgraphs.num_copies > 1
+    # The gradient of an offset before a norm is zero in all processes together only, so
+    # that either all of them leave it out, or none.
+    several = several_processes() or subgraphs.num_copies > 1
+    full = subgraphs.real is None and several
     return (
         exact and values.dtype == x.dtype and known and full and _has_known_parts(layer)
     )
@@ -363,12 +367,10 @@ def _transformed(
             added = matrix @ part.bias
             offset = added if offset is None else offset + added
         matrix = matrix @ part.weight
-    cancels = first.norm.training and not several_processes()
-    if offset is not None and cancels and "centroid" in layer.encodings:
+    if offset is not None and first.norm.training and "centroid" in layer.encodings:
         # The norm subtracts the mean, so the gradient of the offset is zero and need
         # not be computed. Without a centroid encoding, the offset is the only use of
-        # the bias, and the gradient of the bias must not be None. With a norm over
-        # several processes, only the sum of their gradients is zero.
+        # the bias, and the gradient of the bias must not be None.
         offset = offset.detach()
     states = first.norm(linear(rows, matrix, offset)).relu_()
     for block in others:
