@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from gnnak.backend import PLAIN, Backend
 from gnnak.fast.backend import cpu_backend
@@ -112,6 +113,26 @@ def test_two_processes_train_as_one_on_the_fast_path(tmp_path, device):
         # The loss of a process is its share of the sum, times the number of processes.
         both = torch.tensor([here[0], there[0]], dtype=torch.double).mean(dim=0)
         torch.testing.assert_close(both.tolist(), losses, **close)
+
+
+@pytest.mark.parametrize(
+    ("device", "connection"),
+    [("cpu", "gloo"), pytest.param("cuda", "nccl", marks=GPU)],
+)
+def test_sums_over_one_process_change_nothing(monkeypatch, device, connection):
+    """NCCL cannot connect two processes on one GPU, so here is only one."""
+    config = config_of("gin-ak+", "32")
+    losses, wanted, *_ = train(0, config, device, processes=1)
+    for module in ("gnnak.nn.norm", "gnnak.training.losses"):
+        monkeypatch.setattr(f"{module}.several_processes", lambda: True)
+    store = dist.HashStore()
+    dist.init_process_group(connection, store=store, rank=0, world_size=1)
+    try:
+        found, state, *_ = train(0, config, device, processes=1)
+    finally:
+        dist.destroy_process_group()
+    torch.testing.assert_close(found, losses, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(state, wanted, rtol=1e-5, atol=1e-5)
 
 
 def train_on_cpu(rank, config):
