@@ -1,5 +1,6 @@
 """Collective operations of distributed training, also inside of captured steps."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -108,7 +109,9 @@ def without_hooks(model: DistributedDataParallel) -> Iterator[None]:
     before = model.require_forward_param_sync
     model.require_forward_param_sync = False
     try:
-        with model.no_sync():
+        with model.no_sync(), warnings.catch_warnings():
+            # Warm-ups of a capture run on another stream than the wrapper was built on.
+            warnings.filterwarnings("ignore", "The AccumulateGrad node's stream")
             yield
     finally:
         model.require_forward_param_sync = before

@@ -360,16 +360,32 @@ class _Passes:
         self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
 
     def _run_backward(self) -> None:
-        before = [weight.grad for weight in self.weights]
-        for weight in self.weights:
-            weight.grad = None
+        # Unlike `backward`, `grad` does not run the nodes that DistributedDataParallel
+        # holds and that belong to another stream, which cannot be captured.
         with torch.autograd.set_multithreading_enabled(False):
-            torch.autograd.backward(self.differentiable, self.of_outputs)
-        self.gradients = {id(weight): weight.grad for weight in self.weights}
-        pairs = [(weight, weight.grad) for weight in self.weights]
+            found = torch.autograd.grad(
+                self.differentiable, self.weights, self.of_outputs, allow_unused=True
+            )
+        gradients = separate_gradients(found, self.weights)
+        self.gradients = dict(zip(map(id, self.weights), gradients, strict=True))
+        pairs = zip(self.weights, gradients, strict=True)
         self.written = [(weight, found) for weight, found in pairs if found is not None]
-        for weight, gradient in zip(self.weights, before, strict=True):
-            weight.grad = gradient
+
+
+def separate_gradients(
+    gradients: Sequence[Tensor | None], weights: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Return gradients with the strides of the weights and memory of their own."""
+    used: set[int] = set()
+    separate: list[Tensor | None] = []
+    for gradient, weight in zip(gradients, weights, strict=True):
+        if gradient is not None:
+            memory = gradient.untyped_storage().data_ptr()
+            if memory in used or gradient.stride() != weight.stride():
+                gradient = torch.empty_like(weight).copy_(gradient)
+            used.add(memory)
+        separate.append(gradient)
+    return separate
 
 
 class _Replayed(torch.autograd.Function):

@@ -87,7 +87,6 @@ class GraphRecorder:
                 _capturing,
                 _garbage_collection_paused(),
                 graph_pools_changing(self.device),
-                _stale_streams_replaced(),
                 self._captured(graphs, parts),
             ):
                 if not self._is_pool_used:
@@ -199,24 +198,6 @@ def _garbage_collection_paused() -> Iterator[None]:
     finally:
         if before:
             gc.enable()
-
-
-@contextmanager
-def _stale_streams_replaced() -> Iterator[None]:
-    """Context manager: sum gradients of weights on the stream of the capture.
-
-    `DistributedDataParallel` holds autograd nodes that refer to the stream on which it
-    was built. PyTorch before 2.13 cannot capture them.
-    """
-    if not hasattr(torch._C, "_override_stale_capture_stream"):
-        yield
-        return
-    before = torch._C._override_stale_capture_stream()
-    torch._C._set_override_stale_capture_stream(True)
-    try:
-        yield
-    finally:
-        torch._C._set_override_stale_capture_stream(before)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten
 from torch_geometric.nn import global_add_pool
 
 from gnnak import GraphLoader, TrainingStep
-from gnnak.fast.step.captured import _Passes
+from gnnak.fast.step.captured import _Passes, separate_gradients
 from gnnak.loop import training_step as training_step_module
 from gnnak.loop.training_step import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with
@@ -49,6 +49,19 @@ def test_weights_outside_of_the_model_have_gradients_that_are_not_captured():
     assert passes.has_own_gradients([inside, outside])
     outside.grad = torch.ones(2)
     assert not passes.has_own_gradients([inside, outside])
+
+
+def test_gradients_that_share_memory_or_are_transposed_are_separated():
+    weights = [torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2)]
+    gradient = torch.arange(6.0).view(2, 3)
+    transposed = torch.arange(6.0).view(3, 2).T
+    found = separate_gradients([gradient, gradient, transposed, None], weights)
+    assert found[0] is gradient
+    assert found[3] is None
+    for value, wanted in zip(found[:3], (gradient, gradient, transposed), strict=True):
+        assert torch.equal(value, wanted)
+        assert value.is_contiguous()
+    assert len({value.data_ptr() for value in found[:3]}) == 3
 
 
 def captured_forward():
