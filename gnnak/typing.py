@@ -60,6 +60,8 @@ FuseMode = Literal["concat", "sum"]
 """How a GNN-AK layer combines the encodings of a node into the node's new state."""
 HopMode = Literal["concat", "add"]
 """How the base GNN's input is built from a node's state and its hop embedding."""
+Residual = Literal["sum", "linear"]
+"""How a layer of a network adds its input to its output."""
 ReadoutOrder = Literal["VS", "SV"]
 """"VS" first pools the node copies of each subgraph; "SV" first pools the copies of
 each node."""

@@ -121,7 +121,7 @@ def read_options(options: ModelOptions) -> set[str]:
         names = [each.name for each in fields(FamilyOptions)]
         found |= {f"family.{name}" for name in names if reads(member, name)}
     else:
-        found.add("reduce")
+        found |= {"reduce", "residual"}
         if form.uplifted:
             found |= {"encodings", "fuse", "mlp_layers", "plain_conv"}
     if form.distances:
@@ -247,8 +247,10 @@ def build_model(
         options, num_layers = replace(options, base_layers=num_layers), 1
     width, dropout = options.channels, options.dropout
     layers = [
-        OuterLayer(_kernels(form, edge_features, options, degrees), width, dropout)
-        for _ in range(num_layers)
+        OuterLayer(kernels, width, dropout, options.residual)
+        for kernels in (
+            _kernels(form, edge_features, options, degrees) for _ in range(num_layers)
+        )
     ]
     head = mlp([width, width, out_channels], rows="nodes" if node_task else "graphs")
     return Network(

@@ -24,7 +24,7 @@ from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Reduce, check_choice, check_count
+from gnnak.typing import Reduce, Residual, check_choice, check_count
 
 
 class GraphLike(Protocol):
@@ -236,6 +236,10 @@ class OuterLayer(nn.Module):
 
     $$x \leftarrow x + \text{Dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$$
 
+    With `residual="linear"`, a Linear $W$ of the input replaces the residual sum:
+
+    $$x \leftarrow \text{Dropout}(\text{ReLU}(\text{BN}(W x + \sum_i K_i(x))))$$
+
     Args:
         kernels: The GNNs $K_i$, whose outputs are summed. Usually there is only one. If
             a conv on the whole graph is added to a GNN-AK layer, this conv is the
@@ -243,10 +247,15 @@ class OuterLayer(nn.Module):
             of the edge states that the GNN-AK layer reads.
         channels: Width of the node states.
         dropout: Dropout probability after the ReLU.
+        residual: How the input is added to the output: "sum" or "linear".
     """
 
     def __init__(
-        self, kernels: Sequence[Kernel], channels: int, dropout: float = 0.0
+        self,
+        kernels: Sequence[Kernel],
+        channels: int,
+        dropout: float = 0.0,
+        residual: Residual = "sum",
     ) -> None:
         super().__init__()
         if not kernels:
@@ -256,6 +265,7 @@ class OuterLayer(nn.Module):
             raise OptionError(f"{told}; the others read its edge states.")
         self.kernels = nn.ModuleList(kernels)
         self.after = NormReluDropout(channels, dropout)
+        self.linear = nn.Linear(channels, channels) if residual == "linear" else None
 
     def forward(
         self,
@@ -276,6 +286,8 @@ class OuterLayer(nn.Module):
             reads = kernel.calling is None or kernel.calling.edge_arguments
             given = narrow if reads else None
             out = out + kernel(x, edge_index, edge_attr, batch, subgraphs, given)
+        if self.linear is not None:
+            return self.after(out + self.linear(x))
         return self.after.added_to(x, out)
 
 

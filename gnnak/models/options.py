@@ -16,6 +16,7 @@ from gnnak.typing import (
     PairEncoding,
     ReadoutOrder,
     Reduce,
+    Residual,
     check_choice,
     check_count,
 )
@@ -158,6 +159,10 @@ class ModelOptions(LayerOptions):
     plain_conv: bool = False
     """Whether each layer also runs a conv on the whole graph, and adds its output to
     that of the GNN-AK layer, as in the PATTERN experiments."""
+    residual: Residual = "sum"
+    """How a layer adds its input to its output: "sum" adds it at the end; "linear" adds
+    a Linear of it before the BatchNorm, as in tuned networks for node classification
+    (Luo et al., 2024)."""
     family: FamilyOptions = FamilyOptions()
     """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`. Apart from
     these options, such models use only `num_layers`, `base_layers`, `channels`,
@@ -170,6 +175,7 @@ class ModelOptions(LayerOptions):
         check_count("num_layers", self.num_layers, least=1)
         check_count("base_layers", self.base_layers, least=1)
         check_count("channels", self.channels, least=1)
+        check_choice("residual", self.residual, get_args(Residual))
         if not isinstance(self.subgraphs, SubgraphOptions):
             check_extractor("subgraphs", self.subgraphs)
 

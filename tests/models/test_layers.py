@@ -71,15 +71,19 @@ def test_kernel_answers_a_wrong_width_with_the_number_to_use(gnn, wanted):
         Kernel(gnn, 4)
 
 
+@pytest.mark.parametrize("residual", ["sum", "linear"])
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-def test_outer_layer_equals_its_equation(training):
+def test_outer_layer_equals_its_equation(training, residual):
     kernels = [uplifted(), plain()]
-    layer = OuterLayer(kernels, 4).double().train(training)
+    layer = OuterLayer(kernels, 4, residual=residual).double().train(training)
     out = kernels[0].gnn(PATH.x, SUBGRAPHS) + kernels[1].gnn(PATH.x, PATH.edge_index)
+    if layer.linear is not None:
+        out = out + PATH.x @ layer.linear.weight.T + layer.linear.bias
     mean, variance = torch.zeros(4).double(), torch.ones(4).double()
     if training:
         mean, variance = out.mean(dim=0), out.var(dim=0, unbiased=False)
-    wanted = PATH.x + torch.relu((out - mean) / (variance + 1e-5).sqrt())
+    wanted = torch.relu((out - mean) / (variance + 1e-5).sqrt())
+    wanted = wanted + PATH.x if residual == "sum" else wanted
     got = layer(PATH.x, PATH.edge_index, None, BATCH, SUBGRAPHS)
     torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
 

@@ -32,6 +32,7 @@ ADDED = (
     "model.subgraphs.seed",
     "model.subgraphs.size",
     "model.subgraphs.alpha",
+    "model.residual",
     "model.family",
     "train.num_neighbors",
     "model.drop.ties",
