@@ -7,7 +7,7 @@ the training step in progress; on a side stream, a thread waits only for its own
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from queue import Queue
-from threading import Event, Lock, Semaphore, Thread
+from threading import Event, Lock, Semaphore, Thread, current_thread
 from typing import Any, TypeVar
 
 import torch
@@ -89,7 +89,9 @@ class Prefetcher(Iterator[T]):
         """Stop the thread; if it is computing a result, wait for that result first."""
         self._stopped.set()
         self._wanted.release()
-        self._thread.join()
+        # The garbage collector may close a loader in any thread, also in this one.
+        if self._thread is not current_thread():
+            self._thread.join()
 
 
 def _compute(

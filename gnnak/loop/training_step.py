@@ -83,6 +83,7 @@ class CapturedModel:
 @operation
 def make_captured_model(
     forward: Callable[[Item], Any],
+    wrapped: nn.Module | None,
     weights: Sequence[nn.Parameter],
     device: torch.device,
     update: Callable[[], object],
@@ -333,6 +334,7 @@ class TrainingStep:
         weights = [weight for weight in self._weights if weight.requires_grad]
         captured = make_captured_model(
             (lambda item: forward(item)[1]) if self.padded_loss else forward,
+            None if self._wrapped is None else self._inside,
             weights,
             self.device,
             self._update_weights,

@@ -23,9 +23,9 @@ class CallRecorder:
 def maker_with(recorder: GraphRecorder | CallRecorder):
     """A replacement of `make_captured_model` that captures with a recorder."""
 
-    def make(forward, weights, device, update, optimizer):
+    def make(forward, wrapped, weights, device, update, optimizer):
         captured = CapturedUpdate(update, optimizer, recorder, device)
-        return CapturedModel(forward, recorder, weights, captured)
+        return CapturedModel(forward, recorder, wrapped, weights, captured)
 
     return make
 

@@ -72,6 +72,21 @@ def test_prefetcher_raises_an_error_of_its_thread_after_the_results_before_it():
     assert ended(stream.threads[0])
 
 
+def test_prefetcher_may_be_closed_by_its_own_thread():
+    """As by the garbage collector, which runs in any thread."""
+    closed = threading.Event()
+
+    def results():
+        yield 1
+        taken.close()
+        closed.set()
+        yield 2
+
+    taken = Prefetcher(results(), FakeStream())
+    assert next(taken) == 1
+    assert closed.wait(timeout=5)
+
+
 @pytest.mark.parametrize("taken", [1, 3])
 def test_prefetcher_closed_early_ends_its_thread(taken):
     stream = FakeStream()

@@ -2,7 +2,8 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import is_
 from typing import Any
 
@@ -58,6 +59,7 @@ def make_captured(
 def make_captured_model(
     _: Serves,
     forward: Callable[[Item], Any],
+    wrapped: nn.Module | None,
     weights: Sequence[nn.Parameter],
     device: torch.device,
     update: Callable[[], object],
@@ -67,7 +69,7 @@ def make_captured_model(
         return NotImplemented
     recorder = GraphRecorder(device)
     captured = CapturedUpdate(update, optimizer, recorder, recorder.device)
-    return CapturedModel(forward, recorder, weights, captured)
+    return CapturedModel(forward, recorder, wrapped, weights, captured)
 
 
 class CapturedStep:
@@ -216,10 +218,12 @@ class CapturedModel(CapturedStep):
         self,
         forward: Callable[[Item], Any],
         recorder: GraphRecorder,
+        wrapped: nn.Module | None,
         weights: Sequence[nn.Parameter],
         update: CapturedUpdate,
     ) -> None:
         super().__init__(forward, recorder, self._release_gradients)
+        self.wrapped = wrapped
         self.weights = [weight for weight in weights if weight.requires_grad]
         self.captured_update = update
         self.last: _Passes | None = None
@@ -252,7 +256,7 @@ class CapturedModel(CapturedStep):
         return tree_map(copied, self.recorder.warm_up(lambda: self.step(static)))
 
     def record(self, static: Item) -> Callable[[], Any]:
-        passes = _Passes(self.step, static, self.weights, self.recorder)
+        passes = _Passes(self.step, static, self.wrapped, self.weights, self.recorder)
 
         def replay() -> Any:
             self.last = passes
@@ -272,6 +276,10 @@ class CapturedModel(CapturedStep):
 class _Passes:
     """The captured forward and backward pass for batches of one shape.
 
+    `DistributedDataParallel` holds autograd nodes of the weights that belong to another
+    stream, so they cannot be captured. For a `wrapped` model, other leaf tensors with
+    the same memory replace the weights during the capture.
+
     Attributes:
         anchor: Input of `_Replayed`. It requires a gradient so that the outputs do.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
@@ -287,10 +295,13 @@ class _Passes:
         self,
         forward: Callable[[Item], Any],
         static: Item,
+        wrapped: nn.Module | None,
         weights: list[nn.Parameter],
         recorder: GraphRecorder,
     ) -> None:
-        self.forward, self.static, self.weights = forward, static, weights
+        self.forward, self.static = forward, static
+        self.wrapped, self.weights = wrapped, weights
+        self.leaves: Sequence[nn.Parameter] = weights
         self.tensors = tensors_of(static)
         self.anchor = weights[0].new_zeros((), requires_grad=True)
         self.outputs: list[Any] = []
@@ -349,7 +360,7 @@ class _Passes:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 
     def _run_forward(self) -> None:
-        with torch.enable_grad():
+        with torch.enable_grad(), self._leaves_in_wrapped():
             outputs = self.forward(like(self.static, self.tensors))
         self.outputs, self.spec = tree_flatten(outputs)
         self.positions = {
@@ -359,12 +370,31 @@ class _Passes:
         }
         self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
 
+    @contextmanager
+    def _leaves_in_wrapped(self) -> Iterator[None]:
+        if self.wrapped is None:
+            yield
+            return
+        self.leaves = [nn.Parameter(weight.detach()) for weight in self.weights]
+        leaf_of = dict(zip(map(id, self.weights), self.leaves, strict=True))
+        places = [
+            (module._parameters, name, weight)
+            for module in self.wrapped.modules()
+            for name, weight in module._parameters.items()
+            if id(weight) in leaf_of
+        ]
+        for parameters, name, weight in places:
+            parameters[name] = leaf_of[id(weight)]
+        try:
+            yield
+        finally:
+            for parameters, name, weight in places:
+                parameters[name] = weight
+
     def _run_backward(self) -> None:
-        # Unlike `backward`, `grad` does not run the nodes that DistributedDataParallel
-        # holds and that belong to another stream, which cannot be captured.
         with torch.autograd.set_multithreading_enabled(False):
             found = torch.autograd.grad(
-                self.differentiable, self.weights, self.of_outputs, allow_unused=True
+                self.differentiable, self.leaves, self.of_outputs, allow_unused=True
             )
         gradients = separate_gradients(found, self.weights)
         self.gradients = dict(zip(map(id, self.weights), gradients, strict=True))
