@@ -99,8 +99,9 @@ def train_captured(rank, name, dtype, device, processes=2, synced=True, capture=
             # On a CPU, DistributedDataParallel refuses models with SyncBatchNorm.
             inside = nn.SyncBatchNorm.convert_sync_batchnorm(inside)
             net.module = inside
-    # With the usual eps, Adam would amplify rounding errors.
-    optimizer = torch.optim.Adam(net.parameters(), eps=1e-3)
+    # With the usual eps, Adam would amplify rounding errors. Captured steps have the
+    # learning rate in float32, so it must be a number that float32 can represent.
+    optimizer = torch.optim.Adam(net.parameters(), lr=2**-10, eps=1e-3)
     options = {"subgraphs": EgoNets(1)} if name == "uplifted" else {}
     size = 8 // processes
     loader = GraphLoader(

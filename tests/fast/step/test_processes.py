@@ -84,6 +84,16 @@ def train(rank, config, device, processes=2, backend=None, padded=True):
     return losses, state, used, shapes
 
 
+def assert_close_states(found, wanted, tolerance, model="the model"):
+    for name, value in found.items():
+        # The relative error of a variance is twice that of its values.
+        limit = tolerance * (2 if name.endswith("running_var") else 1)
+        message = partial("{}, {}: {}".format, model, name)
+        torch.testing.assert_close(
+            value, wanted[name], rtol=limit, atol=tolerance, msg=message
+        )
+
+
 def train_all(rank, configs, device):
     return [train(rank, config, device) for config in configs]
 
@@ -105,13 +115,7 @@ def test_two_processes_train_as_one_on_the_fast_path(tmp_path, device):
         close = {"rtol": tolerance, "atol": tolerance}
         losses, wanted, used, shapes = train(0, config, device, processes=1)
         for process in (here, there):
-            for name, value in process[1].items():
-                message = partial("{} {}: {}".format, config.model.name, name)
-                # The relative error of a variance is twice that of its values.
-                limit = tolerance * (2 if name.endswith("running_var") else 1)
-                torch.testing.assert_close(
-                    value, wanted[name], rtol=limit, atol=tolerance, msg=message
-                )
+            assert_close_states(process[1], wanted, tolerance, config.model.name)
             assert set(process[2]) == set(used), config.model.name
             assert any(process[3]), "no step was captured"
         assert any(shapes)
@@ -137,7 +141,7 @@ def test_sums_over_one_process_change_nothing(monkeypatch, device, connection):
     finally:
         dist.destroy_process_group()
     torch.testing.assert_close(found, losses, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(state, wanted, rtol=1e-5, atol=1e-5)
+    assert_close_states(state, wanted, 1e-5)
 
 
 def train_on_cpu(rank, config):
