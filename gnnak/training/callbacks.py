@@ -148,6 +148,13 @@ class RunHistory(Callback):
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         assert isinstance(module, GraphTask)
         module.curve = self.curves["validation"]
+        first = trainer.strategy.broadcast(trainer.global_step)
+        if first != trainer.global_step:
+            raise TrainingError(
+                f"the first process starts after step {first}, but this one after step "
+                f"{trainer.global_step}: not all machines see the same "
+                f"{self.folder / 'last.ckpt'} yet; go on with --resume in a minute."
+            )
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:

@@ -2,9 +2,11 @@ import io
 
 import pytest
 import torch
+from lightning.pytorch.strategies import SingleDeviceStrategy
 from rich.console import Console
 from torch import nn
 
+from gnnak.errors import TrainingError
 from gnnak.loading.items import Item
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.norm import BatchNorm
@@ -39,6 +41,15 @@ def test_progress_lines_write_the_last_state_to_a_file(tmp_path):
     assert bar.endswith(" 3/3 0:00:00")
     assert len(bar) == 80
     assert told.startswith("  loss ")
+
+
+def test_processes_that_start_after_different_steps_end_with_one_sentence(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(SingleDeviceStrategy, "broadcast", lambda *_: 7)
+    told = r"the first process starts after step 7, but this one after step 0: not all"
+    with pytest.raises(TrainingError, match=told):
+        run(small_config(), triangles(4), tmp_path, Machine("cpu"))
 
 
 def _network(name: str = "gin-ak+", **options: object) -> nn.Module:
