@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from shlex import quote
@@ -285,9 +285,8 @@ class ScheduleOptions:
     def schedule(self, places: "Places", machine: "Machine") -> "Schedule":
         from gnnak.training.schedule.schedule import Schedule
 
-        data = places.data or os.environ.get("GNNAK_DATA")
-        if self.ray is not None and data:  # other machines may not have this variable
-            places = replace(places, data=Path(data))
+        if self.ray is not None:
+            places = places.with_data_folder()
         return Schedule(places, machine, self.jobs, self.minutes, self.long, self.ray)
 
 

@@ -10,7 +10,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import examples, flag
+from gnnak.cli.names import examples, flag, option
 from gnnak.cli.options import (
     JSON,
     RunOptions,
@@ -19,6 +19,7 @@ from gnnak.cli.options import (
     next_step,
     shown_score,
 )
+from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ EXAMPLES = examples(
     "gnnak train mutag --model gin-ak+ --num-hops 2 --fold 0",
     "gnnak train zinc --model my_layers:MyConv-ak+ --graphs 1000",
     "gnnak train zinc --devices 4 --resume",
+    "gnnak train zinc --ray 8 --resume",
     "gnnak train minesweeper --model gcn-ak+ --fold 0",
     "gnnak train graph.pt --target y --model sage-ak+ --max-copies 100000",
 )
@@ -47,6 +49,14 @@ def train(
         1, min=1, help="Number of GPUs, or of processes on the CPU."
     ),
     num_nodes: int = typer.Option(1, min=1, help="Number of machines to train on."),
+    ray: int | None = option(
+        min=1,
+        metavar="N",
+        help="Train on N GPUs of a Ray cluster (extra `ray`), or if it has none, in N "
+        "processes: the cluster of $RAY_ADDRESS or of this machine. If a node dies, "
+        "others go on from the last checkpoint.",
+        show_default="this machine, without Ray",
+    ),
     deterministic: bool = flag(
         "--deterministic", help="Bitwise reproducible, but slower."
     ),
@@ -60,20 +70,27 @@ def train(
         from lightning.fabric.utilities.rank_zero import rank_zero_only
 
         from gnnak.training.launch import run_experiment
+        from gnnak.training.schedule.group import train_on_cluster
 
     name, config = chosen.config()
     places = chosen.places(config)
     if show:
         typer.echo(yaml.safe_dump(config.to_dict(), sort_keys=False), nl=False)
         return
+    if ray is not None and (devices, num_nodes) != (1, 1):
+        told = f"--ray {ray} is the number of processes on the whole cluster"
+        raise OptionError(f"{told}; leave out --devices and --num-nodes.")
     machine = device.machine(
         devices=devices,
-        num_nodes=num_nodes,
+        num_nodes=num_nodes if ray is None else ray,
         deterministic=deterministic,
         tensorboard=tensorboard,
     )
     console = Console(stderr=True)
-    records = run_experiment([config], name, places, machine, resume, console)
+    if ray is None:
+        records = run_experiment([config], name, places, machine, resume, console)
+    else:
+        records = train_on_cluster(config, name, places, machine, resume, console)
     rank_zero_only(_print_scores)(records, config, places, as_json)
 
 

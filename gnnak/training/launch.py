@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
@@ -66,6 +67,11 @@ class Places:
         model = config.model.name.replace("*", "star").replace(":", ".")
         words = [experiment, config.data.target, model, config.hash()]
         return self.runs / "-".join(word for word in words if word)
+
+    def with_data_folder(self) -> Places:
+        """Name the folder of $GNNAK_DATA, which other machines may not have set."""
+        data = self.data or os.environ.get("GNNAK_DATA")
+        return replace(self, data=Path(data)) if data else self
 
     @property
     def records(self) -> Path:
@@ -164,13 +170,14 @@ def run_experiment(
     resume: bool = False,
     console: Console | None = None,
     compare: bool = True,
+    train: Callable[..., Record] = run_reserved,
 ) -> list[Record]:
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     Without `resume`, an unfinished run raises `TrainingError`. With `resume`,
     unfinished runs continue, and recorded runs are skipped. If `compare` is also set,
     `TrainingError` is raised for a config that is new while a run with other options is
-    unfinished. Every process returns all records.
+    unfinished. `train` does a single run. Every process returns all records.
     """
     places = places or Places()
     for config in configs:
@@ -198,7 +205,7 @@ def run_experiment(
                         finished = _finished(places.records, experiment)
                         record = _done(each, folder, finished)
                     if record is None:
-                        record = {"experiment": experiment} | run_reserved(
+                        record = {"experiment": experiment} | train(
                             each, dataset, folder, machine, resume, console
                         )
                         _append(record, places.records, folder / LAST)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 SWEEP = "sweep triangles --over lr=1e-2,3e-3,1e-3 --seeds 4 --epochs 3 --graphs 60 "
 SWEEP += "--layers 1 --channels 8 --accelerator cpu"
+TRAIN = "train triangles --epochs 150 --graphs 60 --layers 1 --channels 8 "
+TRAIN += "--accelerator cpu --set model.dropout=0.2"
 ROWS = int(os.environ.get("GNNAK_RAY_ROWS", "20000"))
 """Number of molecules that are predicted for."""
 SMALL = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
@@ -64,6 +67,7 @@ def cluster(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     cluster = ray.cluster_utils.Cluster(initialize_head=True, head_node_args=SMALL)
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     cluster.nodes = [cluster.add_node(**SMALL) for _ in range(2)]
     yield cluster
     cluster.shutdown()
@@ -147,6 +151,101 @@ def test_an_error_in_a_worker_is_one_sentence(cluster, checkpoint, tmp_path):
     assert len(told.splitlines()) == 1
 
 
+def workers(folder: Path) -> dict[int, int]:
+    """Return the process ids of workers that train in a folder, and of their nodes."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").readlink() == folder:
+                status = (process / "status").read_text()
+                if status.startswith("Name:\tray::"):
+                    node = status.partition("PPid:")[2].split()[0]
+                    found[int(process.name)] = int(node)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs Linux")
+def test_training_whose_workers_are_killed_has_the_record_of_an_undisturbed_run(
+    cluster, tmp_path
+):
+    with_ray, alone = tmp_path / "ray", tmp_path / "alone"
+    process, saved = start(with_ray, f"{TRAIN} --ray 2"), 0
+
+    def is_saved():
+        last = [path.stat().st_mtime_ns for path in with_ray.glob("runs/*/last.ckpt")]
+        return max(last, default=0) > saved
+
+    wait_until(is_saved, process)
+    saved = time.time_ns()
+    killed = min(workers(with_ray))
+    os.kill(killed, signal.SIGKILL)
+    wait_until(is_saved, process)
+    nodes = workers(with_ray)
+    assert len(nodes) == 2
+    assert killed not in nodes
+    for node in cluster.nodes:
+        if node.all_processes["raylet"][0].process.pid in nodes.values():
+            cluster.remove_node(node, allow_graceful=False)
+            break
+    told = end(process)
+    assert told.count("a worker died (") == 2
+    assert told.count("the last checkpoint is of epoch ") == 2
+    end(start(alone, f"{TRAIN} --devices 2"))
+    (found,), (expected,) = records(with_ray), records(alone)
+    for name in ("hash", "scores", "curves", "best_epoch", "epochs", "processes"):
+        assert found[name] == expected[name]
+    left = {path.name for path in with_ray.glob("runs/*/*")}
+    assert left == {"best.ckpt", "config.yaml", "metrics.csv"}
+
+
+def test_training_that_is_stopped_writes_a_checkpoint_and_goes_on_without_ray(
+    cluster, tmp_path
+):
+    with_ray, alone = tmp_path / "ray", tmp_path / "alone"
+    process = start(with_ray, f"{TRAIN} --ray 2")
+    wait_until(lambda: [*with_ray.glob("runs/*/last.ckpt")], process)
+    before = time.time()
+    process.send_signal(signal.SIGINT)
+    told = end(process, code=130)
+    assert told == "error: stopped by SIGINT; go on with --resume.\n"
+    (last,) = with_ray.glob("runs/*/last.ckpt")
+    assert last.stat().st_mtime >= before
+    assert list(with_ray.glob("runs/*/run.lock")) == []
+    again = f"{TRAIN} --runs ../ray/runs"
+    told = end(start(tmp_path / "again", f"{again} --ray 2"), code=2)
+    assert "holds an unfinished run" in told
+    assert len(told.splitlines()) == 1
+    end(start(alone, f"{again} --devices 2 --resume"))
+    end(start(tmp_path / "whole", f"{TRAIN} --devices 2"))
+    (found,), (expected,) = records(alone), records(tmp_path / "whole")
+    assert found["curves"] == expected["curves"]
+    assert found["scores"] == expected["scores"]
+
+
+def test_training_with_wrong_input_ends_with_one_sentence(cluster, tmp_path):
+    wrong = {
+        "--ray 4": "--ray is 4, but the Ray cluster has 3 CPUs; give at most 3.",
+        "--ray 2 --set train.precision=16": "train.precision=16 needs a GPU; use bf16",
+        "--data-dir gone --ray 2": f"does not see {tmp_path}/2/gone; give a folder",
+        "--devices 2 --ray 2": "--ray 2 is the number of processes on the whole",
+        "--ray 0": "--ray is 0; give a number of at least 1.",
+        "--ray auto": "--ray is 'auto'; give a whole number.",
+    }
+    for number, (options, told) in enumerate(wrong.items()):
+        process = start(tmp_path / str(number), f"{TRAIN} {options}")
+        error = end(process, code=2)
+        assert told in error
+        assert len(error.splitlines()) == 1
+
+
+def test_training_at_an_address_that_does_not_answer_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    error = end(start(tmp_path / "ray", f"{TRAIN} --ray 2"), code=2)
+    assert error.startswith("error: there is no Ray cluster at 127.0.0.1:9 (no answer")
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [f"{SWEEP} --ray auto", f"{TRAIN} --ray 2"])
 @pytest.mark.parametrize(
     ("package", "told"),
     [
@@ -155,13 +254,13 @@ def test_an_error_in_a_worker_is_one_sentence(cluster, checkpoint, tmp_path):
     ],
 )
 def test_a_node_with_another_version_or_none_is_named_before_a_run_starts(
-    package, told, cluster, tmp_path
+    package, told, command, cluster, tmp_path
 ):
     (tmp_path / "other" / "gnnak").mkdir(parents=True)
     (tmp_path / "other" / "gnnak" / "__init__.py").write_text(package + "\n")
     cluster.add_node(**SMALL, env_vars={"PYTHONPATH": str(tmp_path / "other")})
     folder = tmp_path / "ray"
-    error = end(start(folder, f"{SWEEP} --ray {cluster.address}"), code=2)
+    error = end(start(folder, command), code=2)
     assert error.startswith("error: the node ")
     assert told in error
     assert len(error.splitlines()) == 1

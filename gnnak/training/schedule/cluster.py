@@ -15,6 +15,7 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import torch
@@ -22,7 +23,9 @@ import torch
 from gnnak import __version__
 from gnnak.backend import use_backend
 from gnnak.errors import OptionError, TrainingError
+from gnnak.graphs.readers.files import make_folder
 from gnnak.optional import import_optional
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import Stopped, stoppable
@@ -119,7 +122,7 @@ class Cluster:
             try:
                 found = self.ray.get(running.popleft())
             except self.ray.exceptions.RayError as error:
-                told = f"a part was tried {RETRIES + 1} times ({_reason(error)})"
+                told = f"a part was tried {RETRIES + 1} times ({first_sentence(error)})"
                 lost = TrainingError(f"{told}; give the same command with --resume.")
                 raise getattr(error, "cause", None) or lost from None
             yield found
@@ -138,6 +141,20 @@ def call_on_worker(shared: tuple[partial[Any], Machine], item: Any) -> Any:
         model.to(machine.device)
     with use_backend(machine.backend):
         return function(item)
+
+
+@contextmanager
+def connected_to_train(
+    address: str, machine: Machine, places: Places, configs: Iterable[RunConfig]
+) -> Iterator[Cluster]:
+    """Context manager: connect to Ray, if all nodes see the data and a new file."""
+    files: set[str | Path | None] = {places.data}
+    for own in (config.data.own for config in configs):
+        files |= {own.path, own.labels, own.validation, own.test}
+    with NamedTemporaryFile(dir=make_folder(places.runs)) as new:
+        seen = [".", new.name, *(file for file in files if file)]
+        with connected(address, machine, seen) as cluster:
+            yield cluster
 
 
 @contextmanager
@@ -198,19 +215,24 @@ def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, float]]:
         "ray.util.scheduling_strategies"
     ).NodeAffinitySchedulingStrategy
     task = ray.remote(num_cpus=0)(look)
-    nodes = [n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+    nodes = alive_nodes(ray)
     places = [on_node(node["NodeID"], soft=False) for node in nodes]
     asked = [task.options(scheduling_strategy=place).remote() for place in places]
     try:
         answers = ray.get(asked, timeout=CHECK_SECONDS)
     except ray.exceptions.RayError as error:
-        told = f"a node of the Ray cluster does not answer: {_reason(error)}"
+        told = f"a node of the Ray cluster does not answer: {first_sentence(error)}"
         raise TrainingError(f"{told}; see `ray status`.") from error
     for node, answer in zip(nodes, answers, strict=True):
         check_node(node["NodeManagerAddress"], *answer)
     if not nodes:
         raise TrainingError("no node of the Ray cluster has a CPU; add a node.")
     return [node["Resources"] for node in nodes]
+
+
+def alive_nodes(ray: Any) -> list[dict[str, Any]]:
+    """Return what Ray says about each node that is alive and has a CPU."""
+    return [n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
 
 
 def check_node(address: str, version: str | None, unseen: Sequence[str]) -> None:
@@ -239,8 +261,9 @@ def wait(ray: Any, results: list[Any], seconds: float, count: int = 1) -> list[A
     return ready
 
 
-def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+def first_sentence(error: Exception) -> str:
+    line = str(error).strip().partition("\n")[0]
+    return line.partition(". ")[0].rstrip(".") or type(error).__name__
 
 
 def _own_results(places: Places, job: Job) -> Places:
@@ -320,7 +343,7 @@ class ClusterPool:
         try:
             outcome, records = self.cluster.ray.get(result)
         except self.cluster.ray.exceptions.RayError as error:
-            outcome, records = Ended(_reason(error), failed=True), []
+            outcome, records = Ended(first_sentence(error), failed=True), []
         for record in records:
             append_record(self.train.places.records, record)
             _own_results(self.train.places, task.job).records.unlink(missing_ok=True)

@@ -196,9 +196,7 @@ class Training:
     machine: Machine
 
     def __call__(self, job: Job) -> str:
-        base = parse_name(job.config.model.name).base
-        if is_own_name(base):
-            importlib.import_module(module_of(base))
+        import_base(job.config)
         (record,) = run_experiment(
             [job.config],
             job.experiment,
@@ -210,6 +208,13 @@ class Training:
         score = record["scores"]["test"]
         shown = "undefined" if score is None else f"{score:.4g}"
         return f"test {record['metric']} {shown}"
+
+
+def import_base(config: RunConfig) -> None:
+    """Import the module of the base GNN of a run if it is the user's own."""
+    base = parse_name(config.model.name).base
+    if is_own_name(base):
+        importlib.import_module(module_of(base))
 
 
 def work(

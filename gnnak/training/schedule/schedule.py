@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from tempfile import NamedTemporaryFile
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
 from gnnak.errors import counted
-from gnnak.graphs.readers.files import make_folder
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import stoppable
 from gnnak.training.records.lookup import RunRecords, dataset_sizes, read_statistics
 from gnnak.training.records.results import check_appendable, environment
-from gnnak.training.schedule.cluster import Cluster, ClusterPool, connected
+from gnnak.training.schedule.cluster import (
+    Cluster,
+    ClusterPool,
+    connected_to_train,
+)
 from gnnak.training.schedule.estimate import Estimator, epochs_done
 from gnnak.training.schedule.pool import (
     Ended,
@@ -136,9 +138,12 @@ class Schedule:
         tasks = self.tasks(jobs)
         if not tasks:
             return Result()
-        connection = (
-            nullcontext() if self.ray is None else self.connected(self.ray, jobs)
-        )
+        connection: AbstractContextManager[Cluster | None] = nullcontext()
+        if self.ray is not None:
+            configs = [job.config for job in jobs]
+            connection = connected_to_train(
+                self.ray, self.machine, self.places, configs
+            )
         # `stoppable` replaces the handlers of signals that Ray installs.
         with connection as cluster, stoppable("give the same command to go on"):
             result = self.run_tasks(tasks, console, cluster)
@@ -146,15 +151,6 @@ class Schedule:
         if told:
             console.print(told, highlight=False, soft_wrap=True)
         return result
-
-    @contextmanager
-    def connected(self, address: str, jobs: Sequence[Job]) -> Iterator[Cluster]:
-        """Context manager: connect to Ray, if all nodes see the data and a new file."""
-        data = {self.places.data, *(job.config.data.own.path for job in jobs)}
-        with NamedTemporaryFile(dir=make_folder(self.places.runs)) as new:
-            files = [".", new.name, *(file for file in data if file is not None)]
-            with connected(address, self.machine, files) as cluster:
-                yield cluster
 
     def run_tasks(
         self, tasks: Sequence[Task], console: Console, cluster: Cluster | None = None
