@@ -22,7 +22,7 @@ def own_loop() -> str:
     """
     found: dict[tuple[str, str], list[Record]] = {}
     for record in read_records(RESULTS / "own_loop.jsonl"):
-        if record["kind"] == "own-loop" and record.get("device") != "cpu":
+        if _is_on_gpu(record) and not record.get("ddp"):
             found.setdefault((record["model"], record["loop"]), []).append(record)
     rows = [
         [
@@ -37,6 +37,24 @@ def own_loop() -> str:
     ]
     header = ["model, loop", "an epoch", "ratio", "median, s", "range, s", "goal"]
     return markdown(header, rows)
+
+
+def ddp() -> str:
+    """Render the newest times of a `TrainingStep` with and without DDP, one process."""
+    found = {
+        (record["model"], record["loop"]): record
+        for record in read_records(RESULTS / "own_loop.jsonl")
+        if _is_on_gpu(record) and record.get("ddp") == "nccl"
+    }
+    rows = [
+        [f"{kind}, {_short(loop)}", f"{r['seconds']:.3f} s", f"{r['ratio']:.2f}"]
+        for (kind, loop), r in found.items()
+    ]
+    return markdown(["model, loop", "an epoch", "ratio"], rows)
+
+
+def _is_on_gpu(record: Record) -> bool:
+    return record["kind"] == "own-loop" and record.get("device") != "cpu"
 
 
 def _short(loop: str) -> str:

@@ -14,7 +14,7 @@ from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_sh
 from benchmarks.family import family_costs
 from benchmarks.family_results import brec_counts, family_results
 from benchmarks.markdown import RESULTS, markdown
-from benchmarks.own_loop_tables import captured, own_loop, published_step
+from benchmarks.own_loop_tables import captured, ddp, own_loop, published_step
 from benchmarks.paper_tables import agreement_summary, filled_table, paper_tables
 from gnnak.datasets import find_entry
 from gnnak.report.pictures import curves_figure
@@ -290,6 +290,7 @@ TABLES: dict[str, Callable[[], str]] = {
         large_graph,
         node_scores,
         own_loop,
+        ddp,
         published_step,
         captured,
     )
