@@ -116,12 +116,17 @@ def brec_counts() -> str:
 def _is_usual(record: Record) -> bool:
     """Return whether a record of `gnnak brec` has all groups and the usual options."""
     options, counts = record["options"], record["seeds"].get(SEED, {})
-    usual = json.loads(json.dumps(asdict(trial_options(options["model"]))))
+    random = None if options["epochs"] else 0
+    usual = json.loads(
+        json.dumps(asdict(trial_options(options["model"], epochs=random)))
+    )
     return options == usual and set(GROUPS) <= set(counts)
 
 
 def brec_lines(records: Sequence[Record]) -> list[list[str]]:
     """Return the lines of `brec_counts`: one for the newest record of each model.
+
+    Networks with random weights have lines of their own.
 
     The count with the value times q is added if it differs from the count as released.
 
@@ -129,9 +134,13 @@ def brec_lines(records: Sequence[Record]) -> list[list[str]]:
         records: Records of `gnnak brec`. Only those with all groups, seed 100 and the
             options of the BREC paper count.
     """
-    newest = {r["options"]["model"]: r for r in records if _is_usual(r)}
+    newest = {
+        (r["options"]["model"], r["options"]["epochs"] == 0): r
+        for r in records
+        if _is_usual(r)
+    }
     lines = []
-    for model, record in newest.items():
+    for (model, is_random), record in newest.items():
         counts = record["seeds"][SEED]
         cells = []
         for group in (*GROUPS, "all"):
@@ -144,5 +153,6 @@ def brec_lines(records: Sequence[Record]) -> list[list[str]]:
         name = BREC_NAMES.get(form.member or "", "GNN-AK" if model == "gin-ak+" else "")
         published = record["published"].get(name)
         shown = "-" if published is None else str(published)
-        lines.append([f"`{model}`", *cells, ceiling, shown])
+        label = f"`{model}`" + (", random weights" if is_random else "")
+        lines.append([label, *cells, ceiling, "-" if is_random else shown])
     return lines

@@ -47,6 +47,7 @@ class TrialOptions:
     channels: int = 32
     lr: float = 1e-4
     epochs: int = 20
+    """Largest number of epochs; 0 means that the weights stay random."""
     relabellings: int = 32
     """Number q of copies of each graph with permuted nodes; BREC uses 32."""
     subgraphs: SubgraphKind = "egonets"
@@ -59,9 +60,10 @@ class TrialOptions:
     """How states are pooled; None: as published. GNN-AK ignores this option."""
 
     def __post_init__(self) -> None:
-        for name in ("num_layers", "base_layers", "channels", "epochs"):
+        for name in ("num_layers", "base_layers", "channels"):
             check_count(name, getattr(self, name), least=1)
         check_count("num_hops", self.num_hops)
+        check_count("epochs", self.epochs)
         check_count("relabellings", self.relabellings, least=2)
         check_positive("lr", self.lr)
         kinds = set(get_args(SubgraphKind)) - {"walks", "pagerank"}
@@ -113,7 +115,8 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
         options = {"subgraphs": form.kind, "base_layers": 1}
         options |= PUBLISHED.get(form.member, {})
     elif form.uplifted and form.has_node_pairs:
-        options = {"num_hops": 2, "num_layers": 2}
+        # With a base PPGN of fewer layers, strongly regular graphs look the same.
+        options = {"num_hops": 2, "num_layers": 2, "base_layers": 4}
     changed = {name: value for name, value in given.items() if value is not None}
     for name in ("subgraphs", "num_hops"):
         if name in changed and form.member is None and not form.uplifted:
@@ -251,7 +254,8 @@ class TrialResult:
     same_corrected: float
     singular: bool
     epochs: int
-    loss: float
+    loss: float | None
+    """Mean loss of the last epoch; None if there was no training."""
 
     def distinguished(self, corrected: bool) -> bool:
         """Return whether the test is reliable and finds that the graphs differ."""
@@ -273,6 +277,8 @@ def run_trial(
     pair: tuple[Graph, Graph], options: TrialOptions, seed: int, device: torch.device
 ) -> TrialResult:
     """Train a new network on a pair of graphs, and test whether it distinguishes them.
+
+    With `epochs=0`, the network is not trained, but has random weights.
 
     Difference from BREC: the embeddings are computed in float64 and with recomputed
     batch-norm statistics, since moving averages are far off after so few steps.
@@ -331,7 +337,7 @@ def _shape(item: Item) -> Shape:
 
 def _train(
     network: Network, batches: Sequence[Item], options: TrialOptions
-) -> tuple[int, float]:
+) -> tuple[int, float | None]:
     device = batches[0].batch.device
     network.train()
     optimizer = Adam(network.parameters(), options.lr, weight_decay=WEIGHT_DECAY)
@@ -349,8 +355,8 @@ def _train(
     if captured:
         step = make_captured(step, device, optimizer.zero_grad)
     counts = [item.batch.num_graphs for item in batches]
-    epochs, mean = 0, float("inf")
-    while epochs < options.epochs and mean >= STOP_LOSS:
+    epochs, mean = 0, None
+    while epochs < options.epochs and (mean is None or mean >= STOP_LOSS):
         total = torch.zeros((), device=device)
         for item, count in zip(batches, counts, strict=True):
             total += step(item) * count

@@ -49,6 +49,7 @@ EXAMPLES = examples(
     "gnnak brec --model gin-ak+",
     "gnnak brec --model gin-ak+ --group basic --group regular --seed 100 --seed 200",
     "gnnak brec --model sswl+-gin --jobs 8",
+    "gnnak brec --model ppgn-ak+ --epochs 0 --jobs 8",
     "gnnak brec --model ppgn --group basic --no-ceiling --json",
 )
 WL_EXAMPLES = examples(
@@ -77,7 +78,9 @@ class NetworkOptions:
     base_layers: int | None = option(help="Layers of the base GNN in each layer.")
     channels: int | None = option(help="Width of the node states.")
     lr: float | None = option(help="Learning rate.")
-    epochs: int | None = option(help="Largest number of epochs.", show_default="20")
+    epochs: int | None = option(
+        help="Largest number of epochs; 0 tests random weights.", show_default="20"
+    )
 
 
 @expanded

@@ -52,6 +52,9 @@ def test_brec_lines_show_both_tests_only_where_they_differ():
     partly = {"apart": {"basic": 60, "4-vertex": 0}, "not_run": 20}
     (line,) = brec_lines([record | {"ceiling": partly}])
     assert line[-2] == "60 to 80"
+    random = {"options": options_of("sun-gin", epochs=0)}
+    lines = brec_lines([record, record | random])
+    assert [line[0] for line in lines] == ["`sun-gin`", "`sun-gin`, random weights"]
     other = {"options": options_of("ppgn-ak+"), "ceiling": None}
     (line,) = brec_lines([record | other])
     assert line[-2:] == ["-", "-"]

@@ -64,6 +64,13 @@ def test_gin_ak_plus_distinguishes_the_4_regular_pair_and_gin_does_not():
     assert verdicts(plain) == [False, False]
 
 
+def test_a_deep_ppgn_with_random_weights_distinguishes_rook_and_shrikhande():
+    options = trial_options("ppgn-ak+", num_hops=1, channels=8, epochs=0)
+    found = run_trial((rook(), shrikhande()), options, 100, CPU)
+    assert verdicts(found) == [True, True]
+    assert (found.epochs, found.loss) == (0, None)
+
+
 def test_run_trial_counts_in_degrees_for_pna():
     path = undirected([(0, 1), (1, 2)], 3)
     assert _degrees((path, path)) == (0, 4, 2)
@@ -186,8 +193,8 @@ def test_unreliable_pairs_are_not_counted():
 
 
 def test_trial_options_are_checked():
-    with pytest.raises(OptionError, match="epochs is 0"):
-        TrialOptions(epochs=0)
+    with pytest.raises(OptionError, match="epochs is -1"):
+        TrialOptions(epochs=-1)
 
 
 @pytest.mark.parametrize(

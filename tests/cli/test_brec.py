@@ -51,7 +51,7 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
     ("arguments", "sentence"),
     [
         (("--group", "cf"), "--group is 'cf'; use one of: basic"),
-        (("--epochs", "0"), "epochs is 0"),
+        (("--epochs", "-1"), "epochs is -1"),
         (("--num-hops", "-1"), "num_hops is -1"),
         (("--channels", "0"), "channels is 0"),
         (
