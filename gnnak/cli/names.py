@@ -64,7 +64,7 @@ SECTIONS = {
     "num_layers base_layers channels plain_conv residual",
     "model.subgraphs": "kind num_hops length repeats p q copy_limit max_neighbors seed "
     "size alpha",
-    "model.family": "pairs max_distance num_steps reduce order",
+    "model.family": "pairs max_distance num_steps pair_dropout reduce order",
     "model.drop": "strategy min_coverage ties share",
     "train": "epochs batch_size num_neighbors learning_rate weight_decay schedule step "
     "patience stop_rate loss clip early_stop precision recalibrate seed",

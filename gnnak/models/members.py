@@ -32,7 +32,7 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.encodings import WithEncodings
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.whole import WholeGraphs
-from gnnak.typing import PairEncoding, Reduce
+from gnnak.typing import PAIRS, PairEncoding, Reduce
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,12 @@ MEMBERS: dict[str, Member] = {
 """The members of the family, by the first part of their names."""
 
 
-SIZES: dict[str, PairEncoding] = {"max_distance": "distance", "num_steps": "rrwp"}
-"""Maps an option to the encoding of (root, node) whose size the option sets."""
+NEEDS: dict[str, tuple[PairEncoding, ...]] = {
+    "max_distance": ("distance",),
+    "num_steps": ("rrwp",),
+    "pair_dropout": PAIRS,
+}
+"""Maps an option to the encodings of (root, node) that the option applies to."""
 
 
 def check_family_options(
@@ -180,11 +184,12 @@ def check_family_options(
                 f"leave it out, or use a model whose name begins with {names}."
             )
         pairs = MEMBERS[member].pairs if options.pairs is None else options.pairs
-        if name in SIZES and SIZES[name] not in pairs:
+        needed = NEEDS.get(name, pairs)
+        if needed and not set(needed) & set(pairs):
             raise OptionError(
                 f"model.family.{name} is {value!r}, but the input of {model} has no "
-                f"encoding {SIZES[name]!r}; leave the option out, or add the encoding "
-                "to model.family.pairs."
+                f"encoding {' or '.join(map(repr, needed))}; leave the option out, or "
+                "add the encoding to model.family.pairs."
             )
 
 
@@ -217,7 +222,8 @@ def family_network(
         return Conv(gnn, width, encoder, reads_edges=base.reads_edges)
 
     pairs = member.pairs if family.pairs is None else family.pairs
-    start = PairEncoder(pairs, width, family.max_distance, family.num_steps)
+    sizes = family.max_distance, family.num_steps
+    start = PairEncoder(pairs, width, *sizes, family.pair_dropout)
     extractor = options.extractor_for(member.kind)
     if member.num_hops is not None and isinstance(extractor, EgoNets):
         extractor = replace(extractor, num_hops=member.num_hops)

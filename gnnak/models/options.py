@@ -19,6 +19,7 @@ from gnnak.typing import (
     Residual,
     check_choice,
     check_count,
+    check_share,
 )
 
 SubgraphKind = Literal[
@@ -108,6 +109,8 @@ class FamilyOptions:
     """For "distance": larger distances get the encoding of this distance."""
     num_steps: int = 20
     """For "rrwp": the largest number of steps of a walk."""
+    pair_dropout: float = 0.0
+    """Dropout probability of the encodings of pairs, in training."""
     reduce: Reduce | None = None
     """How states are pooled in the layers, over subgraphs and over graphs: "sum" or
     "mean". If None, states are pooled as in the paper of the model. A sum is more
@@ -121,6 +124,7 @@ class FamilyOptions:
             check_choice("a pair encoding in model.family.pairs", name, PAIRS)
         check_count("model.family.max_distance", self.max_distance, least=1)
         check_count("model.family.num_steps", self.num_steps, least=1)
+        check_share("model.family.pair_dropout", self.pair_dropout)
         if self.reduce is not None:
             check_choice("model.family.reduce", self.reduce, REDUCES)
         check_choice("model.family.order", self.order, get_args(ReadoutOrder))

@@ -147,6 +147,7 @@ CHANGED = {
     "pairs": {"pairs": ("distance",)},
     "max_distance": {"pairs": ("distance",), "max_distance": 3},
     "num_steps": {"pairs": ("rrwp",), "num_steps": 3},
+    "pair_dropout": {"pairs": ("distance",), "pair_dropout": 0.1},
     "reduce": {"reduce": "mean"},
     "order": {"order": "SV"},
 }
@@ -175,6 +176,16 @@ def test_build_model_refuses_family_options_that_the_model_ignores(name, option)
 def test_build_model_takes_default_family_options(name):
     default = FamilyOptions(pairs=None, max_distance=5, num_steps=20, order="VS")
     small_network(name, family=default)
+
+
+def test_build_model_refuses_dropout_of_encodings_that_the_input_lacks():
+    alone = FamilyOptions(pair_dropout=0.1)
+    small_network("ds-gin", family=alone)
+    lacks = "input of id-gin has no encoding 'mark' or 'distance' or 'rrwp' or 'resis"
+    with pytest.raises(OptionError, match=lacks):
+        small_network("id-gin", family=alone)
+    with pytest.raises(OptionError, match="pair_dropout is 1; give a number with 0 <="):
+        FamilyOptions(pair_dropout=1)
 
 
 @pytest.mark.parametrize("option", ["max_distance", "num_steps"])

@@ -75,6 +75,21 @@ def test_pair_encoder_adds_one_term_per_name():
     assert "pairs=('mark', 'distance'" in repr(encoder)
 
 
+def test_pair_encoder_drops_entries_of_the_encodings_only():
+    encoder = PairEncoder(("mark", "rrwp"), 64, dropout=0.5)
+    x, subgraphs = torch.randn(3, 64), WholeGraphs()(PATH, 3)
+    encodings = encoder.eval()(0 * x, subgraphs, PATH)
+    torch.testing.assert_close(
+        encoder(x, subgraphs, PATH), x[subgraphs.node] + encodings
+    )
+    del encoder.parts["rrwp"]
+    wanted = 2 * encoder(0 * x, subgraphs, PATH)
+    found = encoder.train()(0 * x, subgraphs, PATH)
+    kept = found != 0
+    assert 0.3 < kept.float().mean() < 0.7
+    torch.testing.assert_close(found[kept], wanted[kept])
+
+
 def test_pair_encoder_marks_the_deleted_node():
     encoder = PairEncoder(("mark",), 4)
     h = encoder(torch.zeros(3, 4), NodeDeletion()(PATH, 3), PATH)

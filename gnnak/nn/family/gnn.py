@@ -23,6 +23,7 @@ from gnnak.typing import (
     Reduce,
     check_choice,
     check_count,
+    check_share,
 )
 
 
@@ -120,7 +121,8 @@ class PairEncoder(nn.Module):
 
     with one term for each name in `pairs`: "mark" (is the node the root?), "distance"
     (shortest path), "rrwp" (random walk probabilities, see `rrwp`) and "resistance"
-    (see `resistance`). $W$ and $w$ are Linears without bias.
+    (see `resistance`). $W$ and $w$ are Linears without bias. Dropout applies to these
+    terms, not to $x_v$.
 
     Args:
         pairs: Names of the encodings. If empty, $h_{u,v} = x_v$.
@@ -128,6 +130,7 @@ class PairEncoder(nn.Module):
         max_distance: Largest distance $D$ with an embedding of its own; larger
             distances, and nodes without a path to the root, share the embedding of $D$.
         num_steps: Number of steps of the random walks.
+        dropout: Dropout probability of the encodings.
     """
 
     def __init__(
@@ -136,6 +139,7 @@ class PairEncoder(nn.Module):
         channels: int,
         max_distance: int = 5,
         num_steps: int = 20,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         for name in pairs:
@@ -152,6 +156,8 @@ class PairEncoder(nn.Module):
             "resistance": lambda: nn.Linear(1, channels, bias=False),
         }
         self.parts = nn.ModuleDict({name: parts[name]() for name in pairs})
+        check_share("dropout", dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(
         self,
@@ -170,13 +176,13 @@ class PairEncoder(nn.Module):
             if name in structural:
                 rows = structural[name](subgraphs, edge_index, batch)
                 rows = rows if rows.dim() == 2 else rows[:, None]
-                h = h + part(rows.to(x.dtype))
+                h = h + self.dropout(part(rows.to(x.dtype)))
                 continue
             if name == "mark":
                 index = root_mark(subgraphs)
             else:
                 index = short_distance(subgraphs, self.max_distance)
-            h = h + lookup(part.get_parameter("weight"), index)
+            h = h + self.dropout(lookup(part.get_parameter("weight"), index))
         return h
 
     @property

@@ -34,6 +34,7 @@ ADDED = (
     "model.subgraphs.alpha",
     "model.residual",
     "model.family",
+    "model.family.pair_dropout",
     "train.num_neighbors",
     "model.drop.ties",
     "model.drop.share",
@@ -195,5 +196,5 @@ def _defaults_of_added() -> dict[str, Any]:
 def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
     *path, name = key.split(".")
     for part in path:
-        options = options[part]
+        options = options.get(part, {})
     return options, name
