@@ -66,8 +66,9 @@ SECTIONS = {
     "size alpha",
     "model.family": "pairs max_distance num_steps pair_dropout reduce order",
     "model.drop": "strategy min_coverage ties share",
-    "train": "epochs batch_size num_neighbors learning_rate weight_decay schedule step "
-    "patience stop_rate loss clip early_stop precision recalibrate seed",
+    "train": "epochs batch_size num_neighbors optimizer learning_rate weight_decay "
+    "warm_up schedule step patience stop_rate loss clip average early_stop precision "
+    "recalibrate seed",
 }
 """Names of the options of a run by section, as in `RunConfig`."""
 OPTIONS = [f"{key}.{name}" for key, names in SECTIONS.items() for name in names.split()]

@@ -51,7 +51,7 @@ class Recalibrate(Callback):
         data = trainer.datamodule  # type: ignore[attr-defined]
         assert isinstance(data, GraphData)
         with trainer.precision_plugin.val_step_context():
-            recalibrate(module.network, self._batches(trainer, data))
+            recalibrate(module.scored, self._batches(trainer, data))
 
     def _batches(self, trainer: Trainer, data: GraphData) -> Iterator[Item]:
         for item in data.statistics_dataloader():
@@ -167,7 +167,7 @@ class RunHistory(Callback):
         sign = -1 if module.info.lower_is_better else 1
         if not self.best_weights or sign * score > sign * best:
             self.best_epoch = self.epochs - 1
-            weights = module.network.state_dict()
+            weights = module.scored.state_dict()
             self.best_weights = {k: v.detach().clone() for k, v in weights.items()}
         self._stop_early(trainer)
         due = time.monotonic() - self._saved >= SAVE_SECONDS
@@ -198,8 +198,9 @@ class RunHistory(Callback):
             trainer.should_stop = True
         module = trainer.lightning_module
         assert isinstance(module, GraphTask)
-        least = module.config.train.stop_rate
-        if least is not None and module.learning_rate(self.epochs) < least:
+        train, epochs = module.config.train, self.epochs
+        least = train.stop_rate if epochs >= train.warm_up else None
+        if least is not None and module.learning_rate(epochs) < least:
             trainer.should_stop = True
 
     def save(self, trainer: Trainer) -> None:

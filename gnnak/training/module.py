@@ -1,5 +1,6 @@
 """The Lightning module: network, loss, metric, learning rate and training step."""
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam, AdamW, Optimizer
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from gnnak.backend import Backend, use_backend
 from gnnak.datasets.record import DatasetInfo
@@ -34,8 +36,12 @@ def learning_rate(
     lower_is_better: bool = True,
 ) -> float:
     """Return the learning rate after `epoch` epochs, which had validation `scores`."""
+    if epoch < train.warm_up:
+        return train.learning_rate * (epoch + 1) / (train.warm_up + 1)
+    epoch, scores = epoch - train.warm_up, scores[train.warm_up :]
     if train.schedule == "cosine":
-        return train.learning_rate * (1 + math.cos(math.pi * epoch / train.epochs)) / 2
+        share = epoch / (train.epochs - train.warm_up)
+        return train.learning_rate * (1 + math.cos(math.pi * share)) / 2
     halvings = epoch // train.step
     if train.schedule == "plateau":
         halvings = _plateaus(scores, train.patience, lower_is_better)
@@ -55,6 +61,28 @@ def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> 
         if waited > patience:
             plateaus, waited = plateaus + 1, 0
     return plateaus
+
+
+class WeightAverage(nn.Module):
+    r"""A copy of a network, whose weights are exponential moving averages.
+
+    After each step, $\bar w \leftarrow d \bar w + (1 - d) w$ with the decay $d$, for
+    all weights and running statistics $w$.
+    """
+
+    def __init__(self, network: Network, decay: float) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(network).requires_grad_(False)
+        self._average = get_ema_multi_avg_fn(decay)
+
+    def update(self, network: Network) -> None:
+        """Add the weights of `network` to the average, without synchronising."""
+        self._average(_float_tensors(self.network), _float_tensors(network), None)
+
+
+def _float_tensors(network: Network) -> list[Tensor]:
+    tensors = (*network.parameters(), *network.buffers())
+    return [each for each in tensors if each.is_floating_point()]
 
 
 class GraphTask(LightningModule):
@@ -82,6 +110,9 @@ class GraphTask(LightningModule):
         self.config, self.info = config, info
         self.batch_statistics = batch_statistics
         self.network = network
+        self.average = None
+        if config.train.average is not None:
+            self.average = WeightAverage(network, config.train.average)
         self.loss = make_loss(info, config.train.loss)
         self.metric = make_metric(info)
         if config.train.precision == "64":
@@ -98,9 +129,24 @@ class GraphTask(LightningModule):
         # Lightning's counters after the last finished epoch.
         self._counters: dict[str, Any] = {}
 
+    @property
+    def scored(self) -> Network:
+        """The network that is scored and stored: of averaged weights, if there are."""
+        return self.network if self.average is None else self.average.network
+
     def configure_optimizers(self) -> Optimizer:
         train, weights = self.config.train, self.network.parameters()
-        return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
+        kind = AdamW if train.optimizer == "adamw" else Adam
+        return kind(weights, train.learning_rate, weight_decay=train.weight_decay)
+
+    def optimizer_step(self, *given: Any, **named: Any) -> None:
+        """Take the optimiser's step, unless steps are captured."""
+        super().optimizer_step(*given, **named)
+        self._update_average()
+
+    def _update_average(self) -> None:
+        if self.average is not None:
+            self.average.update(self.network)
 
     def on_train_start(self) -> None:
         """Prepare the optimiser and, if `capture` was set, the captured step."""
@@ -176,6 +222,7 @@ class GraphTask(LightningModule):
             self.losses.append(loss.detach())
             return loss
         self.losses.append(self.captured(item))
+        self._update_average()
         steps = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
         steps.increment_ready()
         steps.increment_completed()
@@ -202,9 +249,9 @@ class GraphTask(LightningModule):
             return
         with (
             use_backend(self.backend),
-            batch_statistics(self.network, self.batch_statistics),
+            batch_statistics(self.scored, self.batch_statistics),
         ):
-            outputs = self.network(batch, subgraphs=subgraphs)
+            outputs = self.scored(batch, subgraphs=subgraphs)
         outputs, targets = self._chosen(item, outputs)
         if self.scaler is not None:
             outputs = self.scaler.restore(outputs)

@@ -187,9 +187,9 @@ def run_reserved(
         start = time.monotonic() - began
         with watched(trainer):
             trainer.fit(task, data, ckpt_path=last)
-            task.network.load_state_dict(history.best_weights)
+            task.scored.load_state_dict(history.best_weights)
             if _fills_unseen(task.info):
-                fill_unseen(task.network, dataset.graphs_of(parts.train))
+                fill_unseen(task.scored, dataset.graphs_of(parts.train))
             if parts.test.numel():
                 trainer.test(task, data, verbose=False)
             else:
@@ -204,7 +204,7 @@ def run_reserved(
     }
     if trainer.is_global_zero:
         history.write_curves()
-        weights = {k: v.cpu() for k, v in task.network.state_dict().items()}
+        weights = {k: v.cpu() for k, v in task.scored.state_dict().items()}
         scores = record["scores"]
         best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
         best.save(folder / "best.ckpt")

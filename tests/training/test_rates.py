@@ -49,14 +49,34 @@ def test_learning_rate_of_the_cosine_schedule_is_that_of_pytorch():
         scheduler.step()
 
 
-def test_run_stops_once_the_learning_rate_is_too_low(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "rates"),
+    [
+        ({"schedule": "step", "step": 2}, [2, 4, 6, 8, 8, 4, 4, 2]),
+        ({"schedule": "plateau", "patience": 1}, [2, 4, 6, 8, 8, 8, 4, 4]),
+        (
+            {"schedule": "cosine", "epochs": 7},
+            [2, 4, 6, 8, 4 + math.sqrt(8), 4, 4 - math.sqrt(8), 0],
+        ),
+    ],
+)
+def test_schedules_begin_after_a_linear_warm_up(options, rates):
+    train = TrainConfig(warm_up=3, learning_rate=8.0, **options)
+    found = [learning_rate(train, epoch, [1.0] * epoch) for epoch in range(8)]
+    assert found == pytest.approx(rates)
+
+
+@pytest.mark.parametrize("warm_up", [0, 3])
+def test_run_stops_once_the_learning_rate_is_too_low(warm_up, tmp_path):
     config = small_config(
-        train__epochs=9,
+        train__epochs=9 + warm_up,
         train__schedule="cosine",
         train__learning_rate=1.0e-3,
         train__stop_rate=5.1e-4,
+        train__warm_up=warm_up,
     )
-    assert run(config, edge_counts(), tmp_path)["epochs"] == math.ceil(9 / 2)
+    epochs = run(config, edge_counts(), tmp_path)["epochs"]
+    assert epochs == warm_up + math.ceil(9 / 2)
 
 
 @pytest.mark.heavy

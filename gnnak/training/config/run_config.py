@@ -18,6 +18,7 @@ from gnnak.typing import check_choice, check_count, check_positive, check_seed
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
 RateSchedule = Literal["step", "plateau", "cosine"]
+OptimizerName = Literal["adam", "adamw"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between the runs whose mean is one cell of a table."""
 LENGTH = ("train.epochs", "train.step")
@@ -27,6 +28,9 @@ ADDED = (
     "train.schedule",
     "train.patience",
     "train.stop_rate",
+    "train.warm_up",
+    "train.optimizer",
+    "train.average",
     "model.subgraphs.copy_limit",
     "model.subgraphs.max_neighbors",
     "model.subgraphs.seed",
@@ -81,14 +85,18 @@ class TrainConfig:
     num_neighbors: tuple[int, ...] = ()
     """For one graph: numbers of neighbours to sample at hop 1, 2, ... of each node. If
     empty, the nodes of a batch share one neighbourhood, which has all neighbours."""
+    optimizer: OptimizerName = "adam"
     learning_rate: float = 1e-3
-    """Initial learning rate of Adam."""
+    """Learning rate at the start, or after the warm-up."""
     weight_decay: float = 0.0
-    """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
+    """With "adam", an L2 penalty; with "adamw", decoupled from the gradient. It applies
+    to all weights, also to biases and norms."""
+    warm_up: int = 0
+    """Number of epochs in which the learning rate grows linearly, before `schedule`."""
     schedule: RateSchedule = "step"
     """With "step", halve the learning rate every `step` epochs. With "plateau", halve
     it after more than `patience` epochs without a better score. With "cosine", lower it
-    to 0 over all epochs."""
+    to 0 over all epochs after the warm-up."""
     step: int = 50
     patience: int = 20
     stop_rate: float | None = None
@@ -97,6 +105,9 @@ class TrainConfig:
     """If None: L1 (regression), cross entropy (classification) or BCE (multilabel)."""
     clip: float | None = None
     """Largest norm of the gradient, for gradient clipping; if None, no clipping."""
+    average: float | None = None
+    """Decay per step of the moving average of the weights, which is scored and stored
+    in place of the weights; if None, there is no average."""
     early_stop: int | None = None
     """Stop after this many epochs without a better validation score; if None, never."""
     precision: Precision = "32"
@@ -125,6 +136,17 @@ class TrainConfig:
             check_choice("train.loss", self.loss, get_args(Loss))
         check_choice("train.precision", self.precision, get_args(Precision))
         check_choice("train.schedule", self.schedule, get_args(RateSchedule))
+        check_choice("train.optimizer", self.optimizer, get_args(OptimizerName))
+        if check_count("train.warm_up", self.warm_up) >= self.epochs:
+            raise OptionError(
+                f"train.warm_up is {self.warm_up}, but train.epochs is {self.epochs}; "
+                "give a warm-up of fewer epochs."
+            )
+        if self.average is not None and not 0 < self.average < 1:
+            raise OptionError(
+                f"train.average is {self.average}; give a decay between 0 and 1, such "
+                "as 0.999."
+            )
         check_positive("train.learning_rate", self.learning_rate)
         for name in ("clip", "stop_rate"):
             if getattr(self, name) is not None:
