@@ -12,6 +12,7 @@ EXTRAS = {
     "rdkit": "chem",
     "huggingface_hub": "hub",
     "pyarrow": "parquet",
+    "qm9pack": "qm9",
     "ray": "ray",
     "scikit-learn": "sklearn",
     "tensorboard": "tensorboard",

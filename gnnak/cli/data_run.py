@@ -70,7 +70,7 @@ def describe_all(
     """Compute statistics of data sets; by default, of all that need no download."""
     entries = [find_entry(name) for name in names]
     if not names:
-        absent = ("download", "file only")
+        absent = ("download", "package", "file only")
         every = DATASETS.values()
         entries = [e for e in every if whereabouts(e, data_dir) not in absent]
     with loading(len(entries), seed, data_dir) as load:

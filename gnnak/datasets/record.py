@@ -98,6 +98,18 @@ class Scaling:
     """The standard deviation of each target; 1 if the target is constant."""
 
 
+def target_scaling(y: Tensor) -> Scaling:
+    """Return mean and deviation of each column of `y`, [rows, targets]; ignore NaN."""
+    wide = y.double()
+    mean = wide.nanmean(dim=0).nan_to_num()
+    variance = (wide - mean).square().nanmean(dim=0).nan_to_num()
+    deviation = variance.sqrt()
+    # A constant target has a deviation of 0, up to rounding.
+    constant = deviation <= 1e-9 * mean.abs()
+    deviation = torch.where(constant, 1.0, deviation)
+    return Scaling(tuple(mean.tolist()), tuple(deviation.tolist()))
+
+
 @dataclass(frozen=True)
 class DatasetInfo:
     """Description of a data set: its task, metric, features and protocols."""
@@ -258,7 +270,8 @@ class Entry:
     """Name of the data file; None if the data set is always generated."""
     origin: str
     """Where graphs come from if no data file is found: `built` (by a fixed rule),
-    `generated` (at random), `download`, or `file only` (an error is raised)."""
+    `generated` (at random), `download`, `package` (an installed one of PyPI), or
+    `file only` (an error is raised)."""
     load: Callable[[DatasetInfo, Request], Dataset]
     """Loads the data set from `info` and the user's options."""
     published: Published | None = None

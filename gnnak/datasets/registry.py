@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from functools import partial
 
-from gnnak.datasets import benchmarks, loaders, pairs
+from gnnak.datasets import benchmarks, loaders, pairs, qm9
 from gnnak.datasets.cache import Request
 from gnnak.datasets.counting import SUBSTRUCTURES
 from gnnak.datasets.mixture import PROPERTIES
@@ -116,6 +116,14 @@ _ENTRIES = (
         "download",
         benchmarks.load_zinc,
         Published("10000 / 1000 / 1000", "23.1", "49.8"),
+    ),
+    Entry(
+        _info("qm9", "QM9", task="regression", metric="mae"),
+        "small molecules and a property computed by density functional theory",
+        "qm9.npz",
+        "package",
+        qm9.load_qm9,
+        targets=tuple(qm9.TARGETS),
     ),
     Entry(
         _info("cifar10", "CIFAR10", 10),

@@ -8,7 +8,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gnnak.datasets.record import Dataset, DatasetInfo, Scaling, Task
+from gnnak.datasets.record import (
+    Dataset,
+    DatasetInfo,
+    Scaling,
+    Task,
+    target_scaling,
+)
 from gnnak.distributed import several_processes, sum_over_processes
 from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
@@ -119,15 +125,3 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
     y = dataset.targets_of(train)
     scaling = target_scaling(y.reshape(y.size(0), -1))
     return replace(info, scaling=scaling)
-
-
-def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and deviation of each column of `y`, [rows, targets]; ignore NaN."""
-    wide = y.double()
-    mean = wide.nanmean(dim=0).nan_to_num()
-    variance = (wide - mean).square().nanmean(dim=0).nan_to_num()
-    deviation = variance.sqrt()
-    # A constant target has a deviation of 0, up to rounding.
-    constant = deviation <= 1e-9 * mean.abs()
-    deviation = torch.where(constant, 1.0, deviation)
-    return Scaling(tuple(mean.tolist()), tuple(deviation.tolist()))

@@ -21,6 +21,7 @@ def test_list_shows_every_data_set_and_where_it_is_from():
         "built",
         "generated",
         "download",
+        "package",
         "file only",
     }
     shown = told("list")

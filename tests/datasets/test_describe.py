@@ -65,7 +65,7 @@ def test_describe_cifar10_has_as_many_edges_as_the_paper():
 
 def test_whereabouts_finds_files_else_says_how_it_is_made(tmp_path, no_data):
     origins = {entry.origin for entry in DATASETS.values()}
-    assert origins == {"built", "generated", "download", "file only"}
+    assert origins == {"built", "generated", "download", "package", "file only"}
     assert whereabouts(find_entry("zinc")) == "download"
     (tmp_path / "zinc12k.npz").touch()
     assert whereabouts(find_entry("zinc"), tmp_path) == "at hand"

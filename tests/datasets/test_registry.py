@@ -34,7 +34,7 @@ def molecules(columns):
 
 
 def test_names_are_those_of_the_entries():
-    assert len(dataset_names()) == 23
+    assert len(dataset_names()) == 24
     assert dataset_names()[-1] == "coauthor-physics"
     for name, entry in DATASETS.items():
         assert name == entry.name == entry.info.name

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gnnak.datasets.record import DatasetInfo, Scaling, metrics_for
+from gnnak.datasets.record import DatasetInfo, Scaling, metrics_for, target_scaling
 from gnnak.errors import OptionError
 from gnnak.nn.features import Categorical
-from gnnak.training.losses import Scaler, make_loss, target_scaling
+from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 
