@@ -454,8 +454,14 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
 
 
 def shown_score(score: float | None) -> str:
-    known = score is not None and math.isfinite(score)
-    return f"{score:.4f}" if known else "undefined"
+    """Round to four decimals, or to four digits if the score is small.
+
+    >>> shown_score(0.0314159), shown_score(0.00314159)
+    ('0.0314', '0.003142')
+    """
+    if score is None or not math.isfinite(score):
+        return "undefined"
+    return f"{score:.4g}" if 0 < abs(score) < 0.01 else f"{score:.4f}"
 
 
 def show(*parts: Table | str) -> None:
