@@ -74,10 +74,14 @@ class WeightAverage(nn.Module):
         super().__init__()
         self.network = copy.deepcopy(network).requires_grad_(False)
         self._average = get_ema_multi_avg_fn(decay)
+        # Averages and weights, listed in the first step: listing them takes long.
+        self._tensors: tuple[list[Tensor], ...] = ()
 
     def update(self, network: Network) -> None:
         """Add the weights of `network` to the average, without synchronising."""
-        self._average(_float_tensors(self.network), _float_tensors(network), None)
+        if not self._tensors:
+            self._tensors = _float_tensors(self.network), _float_tensors(network)
+        self._average(*self._tensors, None)
 
 
 def _float_tensors(network: Network) -> list[Tensor]:
