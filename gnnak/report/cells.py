@@ -114,6 +114,8 @@ def _changed(cell: Cell, settings: Mapping[str, Any], shorten: float = 1) -> Cel
         return cell
     options = flat(cell.config.to_dict())
     lengths = {key: max(ceil(options[key] / shorten), 1) for key in LENGTH}
+    # Rounded down, the warm-up stays shorter than the training.
+    lengths["train.warm_up"] = int(options["train.warm_up"] / shorten)
     config = change(cell.config, lengths | dict(settings))
     return replace(cell, plan=replace(cell.plan, config=config))
 

@@ -40,6 +40,19 @@ def test_a_shorter_run_may_also_lower_the_learning_rate_earlier():
     assert records.any_length(ZINC, least=63) == []
 
 
+def test_a_shorter_run_may_also_have_a_shorter_warm_up():
+    warm = change(ZINC, {"train.warm_up": 10})
+    record = run_record(
+        change(ZINC, {"train.epochs": 62, "train.step": 10, "train.warm_up": 2})
+    )
+    assert RunRecords([record]).any_length(warm) == [record]
+    assert RunRecords([record]).any_length(ZINC) == []
+    longer = run_record(change(ZINC, {"train.epochs": 620}))
+    for warm_up in (1, 10):
+        wanted = change(ZINC, {"train.warm_up": warm_up})
+        assert RunRecords([longer, run_record(ZINC)]).complete(wanted) == []
+
+
 def test_runs_with_another_schedule_are_no_shorter_or_longer_runs():
     often = change(ZINC, {"train.step": 5})
     for length in ({}, {"train.epochs": 2 * ZINC.train.epochs}):

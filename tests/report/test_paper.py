@@ -147,6 +147,13 @@ def test_shortened_divides_the_epochs_and_those_between_changes_of_the_rate():
     assert next(table.shortened(1e9).cells()).config.train.epochs == 1
     assert next(table.shortened(inf).cells()).config.train.epochs == 1
     assert table.shortened(1) == table
+    table = load_table("real-world").changed({"train.warm_up": 10})
+    for factor, epochs, warm_up in ((4, 78, 2), (50, 7, 0), (inf, 1, 0)):
+        short = next(table.shortened(factor).cells()).config.train
+        assert (short.epochs, short.warm_up) == (epochs, warm_up)
+    table = table.changed({"train.warm_up": 9, "train.epochs": 10})
+    short = next(table.shortened(9).cells()).config.train
+    assert (short.epochs, short.warm_up) == (2, 1)
 
 
 def test_changed_notes_what_is_not_the_papers():

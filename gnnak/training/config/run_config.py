@@ -21,7 +21,7 @@ RateSchedule = Literal["step", "plateau", "cosine"]
 OptimizerName = Literal["adam", "adamw"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between the runs whose mean is one cell of a table."""
-LENGTH = ("train.epochs", "train.step")
+LENGTH = ("train.epochs", "train.step", "train.warm_up")
 """Options, in numbers of epochs, that change together if a run is shortened."""
 ADDED = (
     "train.recalibrate",

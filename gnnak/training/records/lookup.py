@@ -103,14 +103,21 @@ def _keys(record: Record) -> tuple[str, str] | None:
 
 
 def _has_same_rates(record: Record, config: RunConfig) -> bool:
-    train, step = config.train, record["config"]["train"].get("step")
-    if train.schedule != "step" or step in (None, train.step):
-        return True
-    epochs = _epochs(record)
-    # Lengths are rounded up to whole numbers of epochs.
-    rounding = max(epochs, train.epochs) + max(step, train.step)
-    difference = abs(step * train.epochs - train.step * epochs)
-    return epochs != train.epochs and difference < rounding
+    train, of_record = config.train, record["config"]["train"]
+    lengths = [(of_record.get("warm_up", 0), train.warm_up)]
+    if train.schedule == "step":
+        lengths.append((of_record.get("step", train.step), train.step))
+    epochs = _epochs(record), train.epochs
+    return all(_is_scaled(length, epochs) for length in lengths)
+
+
+def _is_scaled(lengths: tuple[int, int], epochs: tuple[int, int]) -> bool:
+    """Return whether two runs have equal or, up to rounding, proportional lengths."""
+    (one, other), (first, second) = lengths, epochs
+    # Lengths are rounded to whole numbers of epochs.
+    near = abs(one * second - other * first) < max(epochs) + max(lengths)
+    longer = first != second and (one > other) == (first > second)
+    return one == other or (near and longer)
 
 
 def _epochs(record: Record) -> int:
