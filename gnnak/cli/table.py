@@ -90,9 +90,10 @@ def table(
     shorten: float = typer.Option(
         1,
         min=1,
-        help="Divide the number of epochs, and that after which the learning rate is "
-        "halved, by this number. Such runs are trials: their records are in the "
-        "folder trials of --results, and in no other table.",
+        help="Divide the numbers of epochs, of epochs of the warm-up, and of epochs "
+        "after which the learning rate is halved, by this number. Such runs are "
+        "trials: their records are in the folder trials of --results, and in no other "
+        "table.",
     ),
     settings: list[str] | None = SETTINGS,
     data_dir: Path | None = DATA_DIR,
