@@ -84,7 +84,7 @@ def test_bench_has_the_options_of_train():
     )
     of_training_alone = {
         *("--runs", "--devices", "--num-nodes", "--deterministic"),
-        *("--tensorboard", "--resume", "--show"),
+        *("--tensorboard", "--resume", "--show", "--ray"),
     }
     assert theirs - ours == of_training_alone
 

@@ -67,11 +67,11 @@ def test_extract_starts_from_the_settings_of_train(tmp_path):
         assert [told[name] for name in (*names, "num_layers")] == [2, 8, 5]
 
 
-def test_extract_takes_the_sampled_neighbours_of_a_data_set(monkeypatch):
+def test_extract_takes_the_subgraphs_of_a_data_set(monkeypatch):
     path = from_networkx([nx.path_graph(4)])
     monkeypatch.setattr(data_run, "find_graphs", lambda *_: ("computers", path))
-    told = json.loads(extract("computers", "--num-hops", "3", "--json"))
-    assert told["subgraphs"].startswith("EgoNets(num_hops=3, max_neighbors=20")
+    told = json.loads(extract("computers", "--json"))
+    assert told["subgraphs"].startswith("PageRankNeighbors(size=16")
 
 
 def test_extract_warns_if_memory_is_too_small(monkeypatch):

@@ -18,6 +18,7 @@ PAPER: dict[str, tuple[object, ...]] = {
     "mlp_layers": (0,),
     "gate_centroid": (False,),
     "plain_conv": (False,),
+    "residual": ("sum",),
     "strategy": ("random", "farthest", "min-set-cover"),
     "min_coverage": (3,),
     "ties": (),  # the paper does not say which of several farthest roots is sampled
