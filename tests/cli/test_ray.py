@@ -222,6 +222,16 @@ def test_training_that_is_stopped_writes_a_checkpoint_and_goes_on_without_ray(
     assert found["scores"] == expected["scores"]
 
 
+def test_training_uses_the_gpus_of_a_cluster_whose_first_node_has_none(
+    cluster, tmp_path
+):
+    for _ in range(2):  # without real GPUs, the workers train on the CPU
+        cluster.add_node(num_gpus=1, **SMALL)
+    command = TRAIN.replace("--accelerator cpu", "--epochs 1")
+    end(start(tmp_path / "ray", f"{command} --ray 2"))
+    assert records(tmp_path / "ray")[0]["processes"] == 2
+
+
 def test_training_with_wrong_input_ends_with_one_sentence(cluster, tmp_path):
     wrong = {
         "--ray 4": "--ray is 4, but the Ray cluster has 3 CPUs; give at most 3.",

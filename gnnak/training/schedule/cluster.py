@@ -172,11 +172,11 @@ def connected(
     try:
         nodes = _check_nodes(ray, [os.path.abspath(file) for file in files])
         if machine.accelerator != "cpu":
-            with_gpu = [node for node in nodes if node.get("GPU")]
-            if machine.accelerator == "gpu" and not with_gpu:
+            has_gpu = bool(with_devices(nodes, is_gpu=True))
+            if machine.accelerator == "gpu" and not has_gpu:
                 raise OptionError("the Ray cluster has no GPU; use --accelerator cpu.")
-            nodes = with_gpu or nodes
-            machine = machine if with_gpu else replace(machine, accelerator="cpu")
+            machine = machine if has_gpu else replace(machine, accelerator="cpu")
+        nodes = with_devices(nodes, machine.accelerator != "cpu")
         yield Cluster(ray, nodes, machine)
     finally:
         ray.shutdown()
@@ -201,7 +201,7 @@ def _check_address(address: str) -> None:
     )
 
 
-def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, float]]:
+def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, Any]]:
 
     # Ray sends a local function as code, so that nodes without gnnak can run it.
     def look() -> tuple[str | None, list[str]]:
@@ -227,12 +227,20 @@ def _check_nodes(ray: Any, files: Sequence[str]) -> list[dict[str, float]]:
         check_node(node["NodeManagerAddress"], *answer)
     if not nodes:
         raise TrainingError("no node of the Ray cluster has a CPU; add a node.")
-    return [node["Resources"] for node in nodes]
+    return nodes
 
 
 def alive_nodes(ray: Any) -> list[dict[str, Any]]:
     """Return what Ray says about each node that is alive and has a CPU."""
     return [n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+
+
+def with_devices(
+    nodes: Sequence[dict[str, Any]], is_gpu: bool
+) -> list[dict[str, float]]:
+    """Return the resources of the nodes; only of those with a GPU if `is_gpu`."""
+    found = [node["Resources"] for node in nodes]
+    return [each for each in found if each.get("GPU") or not is_gpu]
 
 
 def check_node(address: str, version: str | None, unseen: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from gnnak.training.schedule.cluster import (
     connected_to_train,
     first_sentence,
     wait,
+    with_devices,
 )
 from gnnak.training.schedule.estimate import epochs_done
 from gnnak.training.schedule.pool import POLL_SECONDS, STOP_SECONDS, import_base
@@ -147,7 +148,9 @@ class Group:
         """
         ray, util = self.cluster.ray, import_module("ray.util")
         while True:
-            nodes = [node["Resources"] for node in alive_nodes(ray)]
+            alive, nodes = alive_nodes(ray), self.cluster.nodes
+            # Without a device, wait for nodes like those at the start.
+            nodes = with_devices(alive, self.cluster.is_gpu) or nodes
             jobs = 1 if self.cluster.is_gpu else math.ceil(self.size / len(nodes))
             needed = replace(self.cluster, nodes=nodes).resources(jobs)
             names = {"num_cpus": "CPU", "num_gpus": "GPU"}
@@ -155,7 +158,7 @@ class Group:
             group = util.placement_group([bundle] * self.size)
             try:
                 ready = group.ready()
-                while len(alive_nodes(ray)) == len(nodes):
+                while len(alive_nodes(ray)) == len(alive):
                     if wait(ray, [ready], POLL_SECONDS):
                         yield group, needed
                         return
