@@ -184,12 +184,15 @@ def batch_constants(
     if norm.running_mean is not None:
         mean = torch.where(several, mean, norm.running_mean)
         variance = torch.where(several, variance, norm.running_var)
+    if norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(several.any())
     for running, now in pairs:
         if running is not None:
             now = torch.where(several, now.to(running.dtype), running)
-            running.lerp_(now, norm.momentum)
-    if norm.num_batches_tracked is not None:
-        norm.num_batches_tracked.add_(several.any())
+            share = norm.momentum
+            if share is None:  # the average over all batches
+                share = 1 / norm.num_batches_tracked.to(now).clamp(min=1)
+            running.lerp_(now, share)
     return mean, (variance + norm.eps).rsqrt(), rows
 
 

@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from gnnak.backend import PLAIN, use_backend
-from gnnak.nn.norm import BatchNorm, NormReluDropout, RealRows, real_rows
+from gnnak.nn.norm import (
+    BatchNorm,
+    NormReluDropout,
+    RealRows,
+    batch_constants,
+    real_rows,
+)
 from tests.fast.backends import fused_everywhere
 from tests.fast.layers.fused_layers import randomize
 from tests.two_processes import results_of
@@ -97,3 +103,13 @@ def test_a_process_with_fused_norms_and_one_without_train_together(tmp_path):
     sums = [a + b for a, b in zip(here[1], there[1], strict=True)]
     torch.testing.assert_close(sums, grads)
     torch.testing.assert_close([here[2], there[2]], [buffers, buffers])
+
+
+def test_statistics_without_momentum_are_averages_over_all_batches():
+    norm, wanted = BatchNorm(3, momentum=None), torch.nn.BatchNorm1d(3, momentum=None)
+    for rows in (4, 1, 5):
+        x = torch.randn(rows, 3)
+        batch_constants(norm, x, None, synced=False)
+        if rows > 1:
+            wanted(x)
+    torch.testing.assert_close(norm.state_dict(), wanted.state_dict())
