@@ -93,6 +93,8 @@ def can_average(model: nn.Module) -> TypeGuard[DistributedDataParallel]:
         isinstance(model, DistributedDataParallel)
         and not model._comm_hooks
         and model.mixed_precision is None
+        and not (model.find_unused_parameters or model.static_graph)
+        and not model.parameters_to_ignore
         and not any(getattr(module, "sparse", False) for module in model.modules())
     )
 

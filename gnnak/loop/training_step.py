@@ -219,6 +219,12 @@ class TrainingStep:
             SizeError: If the device has too little memory for the batch.
         """
         wrapped = self._wrapped
+        if wrapped is not None and wrapped._join_config.enable:
+            raise OptionError(
+                "a TrainingStep cannot run in DistributedDataParallel.join(); leave "
+                "out join(), since a GraphLoader gives all processes equally many "
+                "batches, or give TrainingStep(..., capture=False)."
+            )
         averages = wrapped is not None and wrapped.require_backward_grad_sync
         try:
             with (
@@ -306,8 +312,8 @@ class TrainingStep:
         axes: list[str | None] = []
         if isinstance(self.model, DistributedDataParallel) and self._wrapped is None:
             self.reason = (
-                "DistributedDataParallel has a communication hook, mixed precision or "
-                "sparse gradients"
+                "DistributedDataParallel has a communication hook, mixed precision, "
+                "sparse gradients, a static graph, or unused or ignored weights"
             )
         elif self._has_other_norms:
             self.reason = "a SyncBatchNorm has a process group, or no momentum"

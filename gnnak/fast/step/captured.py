@@ -369,6 +369,8 @@ class _Passes:
             if isinstance(out, Tensor) and out.requires_grad
         }
         self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
+        if self.wrapped is not None and _reach(self.differentiable, self.weights):
+            raise RuntimeError("the model stores a weight outside of its parameters")
 
     @contextmanager
     def _leaves_in_wrapped(self) -> Iterator[None]:
@@ -376,6 +378,8 @@ class _Passes:
             yield
             return
         self.leaves = [nn.Parameter(weight.detach()) for weight in self.weights]
+        for leaf, given in zip(self.leaves, self.weights, strict=True):
+            leaf._backward_hooks = given._backward_hooks
         leaf_of = dict(zip(map(id, self.weights), self.leaves, strict=True))
         places = [
             (module._parameters, name, weight)
@@ -400,6 +404,21 @@ class _Passes:
         self.gradients = dict(zip(map(id, self.weights), gradients, strict=True))
         pairs = zip(self.weights, gradients, strict=True)
         self.written = [(weight, found) for weight, found in pairs if found is not None]
+
+
+def _reach(outputs: Sequence[Tensor], weights: Sequence[Tensor]) -> bool:
+    """Return whether a backward pass of the outputs leads to one of the weights."""
+    nodes: list[Any] = [out.grad_fn for out in outputs]
+    wanted, seen = set(map(id, weights)), set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        if id(getattr(node, "variable", None)) in wanted:
+            return True
+        seen.add(node)
+        nodes.extend(following for following, _ in node.next_functions)
+    return False
 
 
 def separate_gradients(

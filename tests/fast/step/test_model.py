@@ -2,11 +2,13 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_flatten
 from torch_geometric.nn import global_add_pool
 
 from gnnak import GraphLoader, TrainingStep
+from gnnak.errors import OptionError
 from gnnak.fast.step.captured import _Passes, separate_gradients
 from gnnak.loop import training_step as training_step_module
 from gnnak.loop.training_step import MOST_CAPTURED
@@ -199,3 +201,70 @@ def test_a_frozen_model_with_a_trained_loss_is_not_captured(captured):
         step(batch)
     assert "frozen" in step.reason
     assert scale < 1
+
+
+@pytest.fixture
+def group():
+    """A process group of one process."""
+    distributed.init_process_group(
+        "gloo", store=distributed.HashStore(), rank=0, world_size=1
+    )
+    yield
+    distributed.destroy_process_group()
+
+
+def test_captured_steps_of_wrapped_models_call_hooks_of_weights(captured, group):
+    one, other = twins(Gine())
+    for model in (one, other):
+        model.start.weight.register_hook(lambda grad: grad / 4)
+    steps = sgd_step(DistributedDataParallel(one)), sgd_step(other, capture=False)
+    passes, loader = [], GraphLoader(molecules(), 6, pad=True)
+    for batch in [*loader, *loader]:
+        for step in steps:
+            step(batch)
+        passes += [found.run.last for found in steps[0]._captured.values()]
+    assert any(each is not None for each in passes)
+    assert_same_weights(one, other, 1e-9)
+
+
+class StoresWeight(Gine):
+    """Reads a weight from a list, in which a capture cannot replace it."""
+
+    def __init__(self):
+        super().__init__()
+        self.stored = [self.start.weight]
+
+    def forward(self, x, batch):
+        return global_add_pool(x @ self.stored[0].T, batch).sum(dim=1)
+
+
+def test_a_weight_stored_outside_of_the_parameters_of_a_wrapped_model_is_an_error(
+    captured, group
+):
+    step = sgd_step(DistributedDataParallel(StoresWeight().double()))
+    batches = [*GraphLoader(molecules(), 6, pad=True)]
+    with pytest.raises(RuntimeError, match="a weight outside of its parameters"):
+        list(map(step, batches))
+
+
+@pytest.mark.parametrize("option", ["find_unused_parameters", "static_graph", ""])
+def test_steps_of_models_with_other_options_of_ddp_are_not_captured(
+    captured, group, option
+):
+    model = Gine().double()
+    if not option:
+        model._ddp_params_and_buffers_to_ignore = ["head.bias"]
+    options = {option: True} if option else {}
+    step = sgd_step(DistributedDataParallel(model, **options))
+    for batch in GraphLoader(molecules(12), 6, pad=True):
+        step(batch)
+    assert "a static graph, or unused or ignored weights" in step.reason
+
+
+def test_a_step_in_join_of_ddp_is_refused(captured, group):
+    model = DistributedDataParallel(Gine().double())
+    batch = next(iter(GraphLoader(molecules(6), 6, pad=True)))
+    with pytest.raises(OptionError, match=r"leave out join\(\)"), model.join():
+        sgd_step(model)(batch)
+    with model.join():
+        sgd_step(model, capture=False)(batch)
