@@ -52,8 +52,9 @@ def reserved(folder: Path) -> Iterator[None]:
                 yield
         finally:
             with suppress(OSError):  # the folder of a run that began is not empty
-                (folder / LOCK).unlink(missing_ok=True)
-                folder.rmdir()
+                if _is_at(folder / LOCK, file):
+                    (folder / LOCK).unlink()
+                    folder.rmdir()
 
 
 def is_reserved(folder: Path) -> bool:
@@ -78,11 +79,11 @@ def _lock(folder: Path) -> FileIO:
                 f"{folder} is in use by another run{owner and f' ({owner})'}; wait "
                 "until that run ends, or stop it."
             )
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
-                if is_locked:
-                    return file
-                (folder / LOCK).unlink()  # the server keeps the lock of a dead machine
+        if _is_at(folder / LOCK, file):
+            if is_locked:
+                return file
+            # The server keeps the lock of a dead machine.
+            (folder / LOCK).unlink(missing_ok=True)
         file.close()  # its last owner removed the file before we locked it
 
 
@@ -118,6 +119,11 @@ def _is_beating(path: Path, owner: str) -> bool:
     while (now := _file_time(path)) == before and time.monotonic() < end:
         time.sleep(LOOK_SECONDS)
     return now != before and now[0] == before[0]
+
+
+def _is_at(path: Path, file: FileIO) -> bool:
+    """Return whether an open file is still at its path."""
+    return _file_time(path)[0] == os.fstat(file.fileno()).st_ino
 
 
 def _file_time(path: Path) -> tuple[int, int]:

@@ -70,6 +70,13 @@ def test_reserved_is_released_at_the_end_and_after_errors(tmp_path):
         pass
 
 
+def test_reserved_leaves_the_lock_of_a_machine_that_took_over(tmp_path):
+    with reserved(tmp_path):
+        (tmp_path / LOCK).rename(tmp_path / "old")
+        (tmp_path / LOCK).write_text("process 7 on another")
+    assert (tmp_path / LOCK).exists()
+
+
 def test_is_reserved_tells_while_a_process_has_the_lock(tmp_path):
     assert not is_reserved(tmp_path / "run")
     with reserved(tmp_path / "run"):
