@@ -52,9 +52,9 @@ def train(
     ray: int | None = option(
         min=1,
         metavar="N",
-        help="Train on N GPUs of a Ray cluster (extra `ray`), or if it has none, in N "
-        "processes: the cluster of $RAY_ADDRESS or of this machine. If a node dies, "
-        "others go on from the last checkpoint.",
+        help="Train on N GPUs of a Ray cluster (extra `ray`), or in N processes if it "
+        "has no GPU. The cluster is that of $RAY_ADDRESS, or else of this machine. If "
+        "a node dies, others go on from the last checkpoint.",
         show_default="this machine, without Ray",
     ),
     deterministic: bool = flag(

@@ -194,10 +194,11 @@ def _check_address(address: str) -> None:
     else:
         if done.returncode == 0:
             return
-        reason = done.stderr.strip().rpartition("\n")[2].rstrip(".")
+        line = done.stderr.strip().rpartition("\n")[2]
+        reason = line.partition(". ")[0].rstrip(".")
     raise OptionError(
         f"there is no Ray cluster at {address} ({reason}); give the address that `ray "
-        "start` printed, or local."
+        "start` printed, or local (for `gnnak train`, in RAY_ADDRESS)."
     )
 
 
