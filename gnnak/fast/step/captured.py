@@ -279,16 +279,6 @@ class _Passes:
     `DistributedDataParallel` holds autograd nodes of the weights that belong to another
     stream, so they cannot be captured. For a `wrapped` model, other leaf tensors with
     the same memory replace the weights during the capture.
-
-    Attributes:
-        anchor: Input of `_Replayed`. It requires a gradient so that the outputs do.
-        outputs: The leaves of the outputs, in the memory of the CUDA graph.
-        spec: The nesting of the outputs, to rebuild them from their leaves.
-        differentiable: The tensors in `outputs` that require a gradient.
-        positions: The positions of the `differentiable` tensors in `outputs`.
-        of_outputs: Gradients of `differentiable`, read by the captured backward pass.
-        gradients: Maps the `id` of a weight to the gradient that replays write.
-        written: Pairs of a weight and its gradient, for gradients that are not None.
     """
 
     def __init__(
@@ -303,13 +293,17 @@ class _Passes:
         self.wrapped, self.weights = wrapped, weights
         self.leaves: Sequence[nn.Parameter] = weights
         self.tensors = tensors_of(static)
+        # Input of `_Replayed`; it requires a gradient so that the outputs do.
         self.anchor = weights[0].new_zeros((), requires_grad=True)
         self.outputs: list[Any] = []
         self.spec: TreeSpec | None = None
         self.differentiable: list[Tensor] = []
+        # The positions in `outputs` of the tensors that require a gradient.
         self.positions: set[int] = set()
+        # Maps the `id` of a weight to the gradient that replays write.
         self.gradients: dict[int, Tensor | None] = {}
         self.written: list[tuple[nn.Parameter, Tensor]] = []
+        # Gradients of `differentiable`, read by the captured backward pass.
         self.of_outputs: list[Tensor] = []
         self.replay_update: Callable[[], object] | None = None
         self.replay_forward = recorder.record(self._run_forward)
