@@ -64,11 +64,11 @@ SECTIONS = {
     "num_layers base_layers channels plain_conv residual",
     "model.subgraphs": "kind num_hops length repeats p q copy_limit max_neighbors seed "
     "size alpha",
-    "model.family": "pairs max_distance num_steps pair_dropout reduce order",
+    "model.family": "pairs max_distance num_steps pair_dropout reduce order norm",
     "model.drop": "strategy min_coverage ties share",
     "train": "epochs batch_size num_neighbors optimizer learning_rate weight_decay "
-    "warm_up schedule step patience stop_rate loss clip average early_stop precision "
-    "recalibrate seed",
+    "warm_up schedule step patience factor stop_rate loss clip average early_stop "
+    "precision recalibrate seed",
 }
 """Names of the options of a run by section, as in `RunConfig`."""
 OPTIONS = [f"{key}.{name}" for key, names in SECTIONS.items() for name in names.split()]

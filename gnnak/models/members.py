@@ -86,11 +86,12 @@ def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
 
 def _l2fgnn(parts: Parts) -> SubgraphGNN:
     width, whole = parts.width, isinstance(parts.extractor, WholeGraphs)
+    norm = parts.options.family.norm
     layers = [
-        L2FGNNLayer(width, (parts.edge_encoder(), parts.edge_encoder()), whole)
+        L2FGNNLayer(width, (parts.edge_encoder(), parts.edge_encoder()), whole, norm)
         for _ in range(parts.options.num_layers)
     ]
-    return l2fgnn(parts.start, layers, width, parts.reduce("sum"))
+    return l2fgnn(parts.start, layers, width, parts.reduce("sum"), norm)
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Member:
     takes_pairs: bool = True
     """Whether the options `pairs`, `max_distance` and `num_steps` have an effect."""
     takes_order: bool = False
+    takes_norm: bool = False
     takes_whole: bool = False
     """Whether the base GNN may be a whole GNN, such as PPGN, instead of a conv."""
     only: tuple[str, ...] | None = None
@@ -152,7 +154,9 @@ MEMBERS: dict[str, Member] = {
         kind="whole",
         takes_order=True,
     ),
-    "l2fgnn": Member(_l2fgnn, ("distance",), kind="whole", only=("gin",)),
+    "l2fgnn": Member(
+        _l2fgnn, ("distance",), kind="whole", takes_norm=True, only=("gin",)
+    ),
 }
 """The members of the family, by the first part of their names."""
 
@@ -178,7 +182,8 @@ def check_family_options(
             continue
         readers = [key for key, each in MEMBERS.items() if reads(each, name)]
         if member not in readers:
-            names = f"{', '.join(readers[:-1])} or {readers[-1]}"
+            *others, last = readers
+            names = f"{', '.join(others)} or {last}" if others else last
             raise OptionError(
                 f"model.family.{name} is {value!r}, but {model} ignores this option; "
                 f"leave it out, or use a model whose name begins with {names}."
@@ -197,6 +202,8 @@ def reads(member: Member, option: str) -> bool:
     """Return whether a member uses an option of `FamilyOptions`."""
     if option == "order":
         return member.takes_order
+    if option == "norm":
+        return member.takes_norm
     return option == "reduce" or member.takes_pairs
 
 

@@ -42,10 +42,10 @@ def learning_rate(
     if train.schedule == "cosine":
         share = epoch / (train.epochs - train.warm_up)
         return train.learning_rate * (1 + math.cos(math.pi * share)) / 2
-    halvings = epoch // train.step
     if train.schedule == "plateau":
-        halvings = _plateaus(scores, train.patience, lower_is_better)
-    return train.learning_rate * 0.5**halvings
+        plateaus = _plateaus(scores, train.patience, lower_is_better)
+        return train.learning_rate * train.factor**plateaus
+    return train.learning_rate * 0.5 ** (epoch // train.step)
 
 
 def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
