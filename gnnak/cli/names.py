@@ -45,9 +45,9 @@ SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 MEMBERS = _names("khop ego id id-fast nested ds dss sun sswl sswl+ l2fgnn")
 """Names of subgraph GNNs other than GNN-AK, as in `gnnak.models.members.MEMBERS`."""
 METRICS = _names(
-    "mae mse rmse log10-mse r2 explained-variance pearson spearman kendall concordance "
-    "mape accuracy class-recall precision specificity f1 mcc kappa calibration-error "
-    "roc-auc average-precision"
+    "mae std-mae mse rmse log10-mse r2 explained-variance pearson spearman kendall "
+    "concordance mape accuracy class-recall precision specificity f1 mcc kappa "
+    "calibration-error roc-auc average-precision"
 )
 """Names of the metrics, as in `gnnak.datasets.record.METRICS`."""
 TASKS = ("regression", "classification", "multilabel", "binary", "multiclass")

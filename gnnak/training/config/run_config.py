@@ -55,7 +55,8 @@ class DataConfig:
 
     name: str = "zinc"
     target: str | None = None
-    """The target to predict if the data set has several; if None, the first target."""
+    """The target to predict if the data set has several; if None, the first target. Of
+    QM9, one network can predict several targets, such as "mu,alpha"."""
     protocol: Protocol = "split"
     """How the graphs are split; see `choose_parts`."""
     fold: int | None = None
