@@ -64,7 +64,8 @@ SECTIONS = {
     "num_layers base_layers channels plain_conv residual",
     "model.subgraphs": "kind num_hops length repeats p q copy_limit max_neighbors seed "
     "size alpha",
-    "model.family": "pairs max_distance num_steps pair_dropout reduce order norm",
+    "model.family": "pairs max_distance num_steps pair_dropout reduce order norm "
+    "context",
     "model.drop": "strategy min_coverage ties share",
     "train": "epochs batch_size num_neighbors optimizer learning_rate weight_decay "
     "warm_up schedule step patience factor stop_rate loss clip average early_stop "

@@ -122,6 +122,8 @@ class FamilyOptions:
     norm: Norm = "batch"
     """For `l2fgnn`: "batch" means BatchNorms in the layers and in the readout; "none"
     means no norms, and biases in all Linears."""
+    context: bool = True
+    """For `l2fgnn`: whether layers sum the states of a node over all subgraphs."""
 
     def __post_init__(self) -> None:
         for name in self.pairs or ():

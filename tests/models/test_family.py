@@ -167,12 +167,14 @@ CHANGED = {
     "reduce": {"reduce": "mean"},
     "order": {"order": "SV"},
     "norm": {"norm": "none"},
+    "context": {"context": False},
 }
 READERS = {
     "pairs": ("id", "nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn"),
     "reduce": tuple(MEMBERS),
     "order": ("sswl", "sswl+"),
     "norm": ("l2fgnn",),
+    "context": ("l2fgnn",),
 }
 
 

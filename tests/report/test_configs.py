@@ -134,9 +134,10 @@ def test_members_have_the_published_numbers(name, model, expected):
 def test_l2fgnn_counts_with_the_published_settings():
     config = load_experiment("counting").config_for("l2fgnn-gin")
     assert config.model.family.norm == "none"
+    assert not config.model.family.context
     assert (config.train.factor, config.train.learning_rate) == (0.9, 1e-3)
     network = build_model("l2fgnn-gin", Categorical((1,)), None, 1, config.model)
-    assert sum(weight.numel() for weight in network.parameters()) == 411_568
+    assert sum(weight.numel() for weight in network.parameters()) == 318_443
     zinc = load_experiment("zinc").config_for("l2fgnn-gin")
     assert (zinc.model.family.norm, zinc.train.factor) == ("batch", 0.5)
 

@@ -156,7 +156,8 @@ class L2FGNNLayer(SSWLLayer):
     $e^1$ and $e^2$ are two encodings of the edge attributes, $A$ and $B$ are Linears,
     and $\epsilon_i$ is learned. Each MLP is Linear, BatchNorm, ReLU, Linear, without
     biases. Terms with a pair that is no node copy are left out. Without norm, there are
-    no BatchNorms, and the Linears of the MLPs have biases.
+    no BatchNorms, and the Linears of the MLPs have biases. Without context, the sum has
+    only the terms with $i \le 2$.
 
     Args:
         channels: Width of the states.
@@ -165,6 +166,7 @@ class L2FGNNLayer(SSWLLayer):
             [e, c], are $e^1$ and $e^2$.
         whole: Whether the subgraphs will always be whole graphs; see `SSWLLayer`.
         norm: Whether the layer has BatchNorms ("batch") or no norm ("none").
+        context: Whether the layer has the term with $s^3$.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class L2FGNNLayer(SSWLLayer):
         edge_encoders: Sequence[nn.Module] | None = None,
         whole: bool = False,
         norm: Norm = "batch",
+        context: bool = True,
     ) -> None:
         super().__init__(_neighbour_sum(), _neighbour_sum(), channels, whole)
         check_choice("norm", norm, get_args(Norm))
@@ -180,10 +183,10 @@ class L2FGNNLayer(SSWLLayer):
         self.edge_encoders = nn.ModuleList(edge_encoders or ())
         self.linear = nn.Linear(channels, channels)
         self.pair_linear = nn.Linear(channels, channels)
-        self.eps = nn.Parameter(torch.zeros(3))
-        widths = [channels, channels, channels]
-        bias = norm == "none"
-        self.mlps = nn.ModuleList(mlp(widths, bias, norm=norm) for _ in range(3))
+        self.context = context
+        terms, widths, bias = 2 + context, [channels] * 3, norm == "none"
+        self.eps = nn.Parameter(torch.zeros(terms))
+        self.mlps = nn.ModuleList(mlp(widths, bias, norm=norm) for _ in range(terms))
 
     def messages(
         self,
@@ -195,12 +198,13 @@ class L2FGNNLayer(SSWLLayer):
         """Return the sum in the layer's equation, the input of BatchNorm, [m, c]."""
         sent, num_nodes = self.linear(h), subgraphs.known_num_nodes
         inner, outer = self.edge_states(h, subgraphs, edge_index, edge_attr)
-        context = pool_context(h, subgraphs, num_nodes, "sum")
-        sums = (
+        sums = [
             inside(self.conv, sent, subgraphs, inner),
             across(self.across, sent, subgraphs, edge_index, outer, self.whole),
-            lift(context, subgraphs),
-        )
+        ]
+        if self.context:
+            context = pool_context(h, subgraphs, num_nodes, "sum")
+            sums.append(lift(context, subgraphs))
         terms = zip(self.mlps, self.eps, sums, strict=True)
         return sum(run((1 + eps) * h + total) for run, eps, total in terms)
 

@@ -41,6 +41,7 @@ ADDED = (
     "model.family",
     "model.family.pair_dropout",
     "model.family.norm",
+    "model.family.context",
     "train.num_neighbors",
     "model.drop.ties",
     "model.drop.share",
