@@ -9,6 +9,7 @@ from benchmarks.family import MODELS
 from benchmarks.markdown import RESULTS, markdown
 from gnnak.brec.data import GROUPS
 from gnnak.brec.records import ceiling_range
+from gnnak.brec.run import PUBLISHED as PUBLISHED_COUNTS
 from gnnak.brec.trial import trial_options
 from gnnak.models.factory import parse_name
 from gnnak.training.config.experiment import load_experiment
@@ -64,18 +65,22 @@ BREC_NAMES = {
 
 
 def family_results() -> str:
-    """Render test errors on ZINC and counting: ours, and the papers' in brackets."""
-    header = ["model", "ZINC", *COUNTING]
-    return markdown(header, error_lines(read_records(RESULTS / "runs.jsonl")))
+    """Render errors on ZINC and counting, and BREC counts: ours (and the papers')."""
+    runs, brec = (read_records(RESULTS / f"{name}.jsonl") for name in ("runs", "brec"))
+    return markdown(["model", "ZINC", *COUNTING, "BREC"], result_lines(runs, brec))
 
 
-def error_lines(records: Sequence[Record]) -> list[list[str]]:
+def result_lines(
+    records: Sequence[Record], brec: Sequence[Record] = ()
+) -> list[list[str]]:
     """Return the lines of `family_results`: one per model with a number.
 
     Args:
         records: Records of runs. Only runs with the options of `gnnak train` count; the
             mean over their seeds is shown.
+        brec: Records of `gnnak brec`, of which those count that `brec_lines` shows.
     """
+    counted = {model: r for (model, is_random), r in _newest(brec) if not is_random}
     lines = []
     for model in MODELS:
         known = PUBLISHED.get(model, {})
@@ -83,6 +88,9 @@ def error_lines(records: Sequence[Record]) -> list[list[str]]:
             _cell(_errors(records, model, name), known.get(name), digits)
             for name, digits in (("zinc", 3), *((task, 4) for task in COUNTING))
         ]
+        ours = _count(counted[model], "all") if model in counted else ""
+        published = PUBLISHED_COUNTS.get(_brec_name(model))
+        cells.append(_beside(ours, "" if published is None else str(published)))
         if any(cells):
             lines.append([f"`{model}`", *cells])
     return lines
@@ -103,8 +111,11 @@ def _cell(errors: list[float], published: float | None, digits: int) -> str:
     ours = f"{fmean(errors):.{digits}f}" if errors else ""
     if len(errors) > 1:
         ours += f", {len(errors)} seeds"
-    beside = "" if published is None else f"({published:.{digits}f})"
-    return f"{ours} {beside}".strip()
+    return _beside(ours, "" if published is None else f"{published:.{digits}f}")
+
+
+def _beside(ours: str, published: str) -> str:
+    return f"{ours} ({published})".strip() if published else ours
 
 
 def brec_counts() -> str:
@@ -123,6 +134,27 @@ def _is_usual(record: Record) -> bool:
     return options == usual and set(GROUPS) <= set(counts)
 
 
+def _newest(records: Sequence[Record]) -> list[tuple[tuple[str, bool], Record]]:
+    """Return the newest usual record of each model, trained or with random weights."""
+    found = {
+        (r["options"]["model"], r["options"]["epochs"] == 0): r
+        for r in records
+        if _is_usual(r)
+    }
+    return list(found.items())
+
+
+def _count(record: Record, group: str) -> str:
+    """Return the count as released, and the count with the factor q, if it differs."""
+    found = record["seeds"][SEED][group]
+    return " / ".join(map(str, dict.fromkeys((found["released"], found["corrected"]))))
+
+
+def _brec_name(model: str) -> str:
+    member = parse_name(model).member or ""
+    return BREC_NAMES.get(member, "GNN-AK" if model == "gin-ak+" else "")
+
+
 def brec_lines(records: Sequence[Record]) -> list[list[str]]:
     """Return the lines of `brec_counts`: one for the newest record of each model.
 
@@ -134,24 +166,13 @@ def brec_lines(records: Sequence[Record]) -> list[list[str]]:
         records: Records of `gnnak brec`. Only those with all groups, seed 100 and the
             options of the BREC paper count.
     """
-    newest = {
-        (r["options"]["model"], r["options"]["epochs"] == 0): r
-        for r in records
-        if _is_usual(r)
-    }
     lines = []
-    for (model, is_random), record in newest.items():
-        counts = record["seeds"][SEED]
-        cells = []
-        for group in (*GROUPS, "all"):
-            both = counts[group]["released"], counts[group]["corrected"]
-            cells.append(" / ".join(map(str, dict.fromkeys(both))))
+    for (model, is_random), record in _newest(records):
+        cells = [_count(record, group) for group in (*GROUPS, "all")]
         bound, ceiling = record["ceiling"], "-"
         if bound:
             ceiling = ceiling_range(sum(bound["apart"].values()), bound["not_run"])
-        form = parse_name(model)
-        name = BREC_NAMES.get(form.member or "", "GNN-AK" if model == "gin-ak+" else "")
-        published = record["published"].get(name)
+        published = record["published"].get(_brec_name(model))
         shown = "-" if published is None else str(published)
         label = f"`{model}`" + (", random weights" if is_random else "")
         lines.append([label, *cells, ceiling, "-" if is_random else shown])

@@ -65,6 +65,8 @@ Residual = Literal["sum", "linear"]
 ReadoutOrder = Literal["VS", "SV"]
 """"VS" first pools the node copies of each subgraph; "SV" first pools the copies of
 each node."""
+Norm = Literal["batch", "none"]
+"""Whether a subgraph GNN has BatchNorms."""
 PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
 """Encodings of a pair (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
 

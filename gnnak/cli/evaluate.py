@@ -161,7 +161,7 @@ def _print(found: Evaluation, title: str, more: dict[str, Any], as_json: bool) -
     if found.undefined is not None:
         typer.echo(f"{found.metric} is undefined: {found.undefined}.")
     if found.by_target:
-        table = Table("target", found.metric)
+        table = Table("target", found.metric.removeprefix("std-"))
         for name, score in found.by_target.items():
             table.add_row(name, shown_score(score))
         Console().print(table)

@@ -45,9 +45,9 @@ SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 MEMBERS = _names("khop ego id id-fast nested ds dss sun sswl sswl+ l2fgnn")
 """Names of subgraph GNNs other than GNN-AK, as in `gnnak.models.members.MEMBERS`."""
 METRICS = _names(
-    "mae mse rmse log10-mse r2 explained-variance pearson spearman kendall concordance "
-    "mape accuracy class-recall precision specificity f1 mcc kappa calibration-error "
-    "roc-auc average-precision"
+    "mae std-mae mse rmse log10-mse r2 explained-variance pearson spearman kendall "
+    "concordance mape accuracy class-recall precision specificity f1 mcc kappa "
+    "calibration-error roc-auc average-precision"
 )
 """Names of the metrics, as in `gnnak.datasets.record.METRICS`."""
 TASKS = ("regression", "classification", "multilabel", "binary", "multiclass")
@@ -64,11 +64,12 @@ SECTIONS = {
     "num_layers base_layers channels plain_conv residual",
     "model.subgraphs": "kind num_hops length repeats p q copy_limit max_neighbors seed "
     "size alpha",
-    "model.family": "pairs max_distance num_steps pair_dropout reduce order",
+    "model.family": "pairs max_distance num_steps pair_dropout reduce order norm "
+    "context",
     "model.drop": "strategy min_coverage ties share",
     "train": "epochs batch_size num_neighbors optimizer learning_rate weight_decay "
-    "warm_up schedule step patience stop_rate loss clip average early_stop precision "
-    "recalibrate seed",
+    "warm_up schedule step patience factor stop_rate loss clip average early_stop "
+    "precision recalibrate seed",
 }
 """Names of the options of a run by section, as in `RunConfig`."""
 OPTIONS = [f"{key}.{name}" for key, names in SECTIONS.items() for name in names.split()]

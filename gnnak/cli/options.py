@@ -130,7 +130,8 @@ class DataOptions:
     )
     target: list[str] | None = own_option(
         help="What to predict: column of the table, attribute of the graphs or nodes. "
-        "May be repeated. For data sets with several targets: one of them."
+        "May be repeated. For data sets with several targets: one of them; for qm9, "
+        "one or more, such as mu,alpha."
     )
     smiles: str | None = SMILES
     targets: Path | None = LABELS

@@ -117,8 +117,22 @@ def _print_scores(
             f"{record['parameters']:,}",
         )
     Console().print(table)
+    if found := [record for record in records if "by_target" in record]:
+        Console().print(_table_by_target(found))
     for reason in {r["undefined"]["test"]: 0 for r in records if "undefined" in r}:
         typer.echo(f"test {metric} is undefined: {reason}.")
     if config.data.own.path is not None and len(records) == 1:
         best = places.of(config, config.data.name) / "best.ckpt"
         typer.echo(next_step(best, config), err=True)
+
+
+def _table_by_target(records: list[Record]) -> Table:
+    """Return a table of the test errors of each target, with a column per run."""
+    table = Table(f"test {records[0]['metric'].removeprefix('std-')}")
+    for record in records:
+        fold = "" if record["fold"] is None else f", fold {record['fold']}"
+        table.add_column(f"seed {record['seed']}{fold}", justify="right")
+    for name in records[0]["by_target"]:
+        errors = (record["by_target"][name] for record in records)
+        table.add_row(name, *map(shown_score, errors))
+    return table

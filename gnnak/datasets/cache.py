@@ -60,7 +60,8 @@ class Request:
     """Options that the user gives when loading a data set."""
 
     target: str | None = None
-    """Name of the target to predict; if None, the default target."""
+    """Name of the target to predict, or several, separated by commas; if None, the
+    default target."""
     seed: int = 0
     """Seed of generated graphs and random folds."""
     data_dir: str | None = None

@@ -65,7 +65,8 @@ def read_qm9(progress: Progress = no_progress) -> GraphFile:
 def load_qm9(info: DatasetInfo, request: Request) -> Dataset:
     """Load QM9 without geometry; 80 % of the molecules are for training, at random.
 
-    The targets of the training molecules are normalised, as those of own data.
+    The targets of the training molecules are normalised, as those of own data. Several
+    targets are scored by `std-mae`, since their units differ.
     """
     make = partial(read_qm9, request.progress)
     file, source = read_or_make("qm9.npz", request, make, required=("x", "y"))
@@ -78,9 +79,15 @@ def load_qm9(info: DatasetInfo, request: Request) -> Dataset:
     split = torch.zeros(count, dtype=torch.long)
     split[order[count * 8 // 10 :]] = 1
     split[order[count * 9 // 10 :]] = 2
-    y = y[:, list(TARGETS).index(request.target or "mu")]
+    names = (request.target or "mu").split(",")
+    y = y[:, [list(TARGETS).index(name) for name in names]]
+    info = replace(info, scaling=target_scaling(y[split == 0]))
+    if len(names) > 1:
+        targets = tuple(names)
+        info = replace(info, metric="std-mae", num_outputs=len(names), targets=targets)
+    else:
+        y = y[:, 0]
     file = GraphFile(replace(file.store, y=y), split)
     source = "qm9pack" if source == "downloaded" else source
-    info = replace(info, scaling=target_scaling(y[split == 0][:, None]))
     kind = FEATURIZERS["ogb"]
     return build(info, file, source, kind.nodes, kind.edges)

@@ -34,6 +34,7 @@ NUMBERS: tuple[Task, ...] = ("regression",)
 CLASSES: tuple[Task, ...] = ("classification", "multilabel")
 METRICS: dict[str, MetricKind] = {
     "mae": MetricKind("MeanAbsoluteError", NUMBERS, lower=True),
+    "std-mae": MetricKind("MeanAbsoluteError", NUMBERS, lower=True),
     "mse": MetricKind("MeanSquaredError", NUMBERS, lower=True),
     "rmse": MetricKind("MeanSquaredError", NUMBERS, True, (("squared", False),)),
     "log10-mse": MetricKind("MeanSquaredError", NUMBERS, lower=True),
@@ -57,7 +58,8 @@ METRICS: dict[str, MetricKind] = {
 }
 """The metrics by name. `class-recall` is the recall averaged over classes. With several
 targets or labels, the score is the mean over them. Labels that are always 0 or always 1
-are skipped."""
+are skipped. `std-mae` divides the error of each target by its standard deviation in the
+training set."""
 DEFAULTS: dict[Task, str] = {
     "regression": "mae",
     "classification": "accuracy",
@@ -278,6 +280,8 @@ class Entry:
     """Statistics in the paper; None if the paper does not have this data set."""
     targets: tuple[str, ...] = ()
     """Names of the targets, the default first; empty if there is only one target."""
+    joint_targets: bool = False
+    """Whether one network can predict several targets, as in `target="mu,alpha"`."""
 
     @property
     def name(self) -> str:

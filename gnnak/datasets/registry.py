@@ -124,6 +124,7 @@ _ENTRIES = (
         "package",
         qm9.load_qm9,
         targets=tuple(qm9.TARGETS),
+        joint_targets=True,
     ),
     Entry(
         _info("cifar10", "CIFAR10", 10),
@@ -199,7 +200,8 @@ def load_dataset(
 
     Args:
         name: One of `dataset_names()`.
-        target: Name of the target to predict; if None, the data set's first target.
+        target: Name of the target to predict; if None, the data set's first target. For
+            QM9, also several names, separated by commas.
         seed: Seed of generated graphs and random folds.
         data_dir: Folder that is searched first for the data file. If None, only the
             other folders are searched.
@@ -232,9 +234,18 @@ def load_entry(entry: Entry, request: Request) -> Dataset:
         told = f"{entry.name} has one target only, got {request.target!r}"
         raise OptionError(f"{told}; leave it out.")
     if entry.targets:
-        target = request.target or entry.targets[0]
-        check_known(f"target of {entry.name}", target, entry.targets)
-        request = replace(request, target=target)
+        given = request.target or entry.targets[0]
+        names = [name.strip() for name in given.split(",")]
+        if len(names) > 1 and not entry.joint_targets:
+            raise OptionError(
+                f"the target is {given!r}, but {entry.name} has one target "
+                "per run; give one."
+            )
+        for name in names:
+            check_known(f"target of {entry.name}", name, entry.targets)
+        if len(set(names)) < len(names):
+            raise OptionError(f"the target is {given!r}; name each one once.")
+        request = replace(request, target=",".join(names))
     return entry.load(entry.info, request)
 
 

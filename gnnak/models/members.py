@@ -86,11 +86,14 @@ def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
 
 def _l2fgnn(parts: Parts) -> SubgraphGNN:
     width, whole = parts.width, isinstance(parts.extractor, WholeGraphs)
-    layers = [
-        L2FGNNLayer(width, (parts.edge_encoder(), parts.edge_encoder()), whole)
-        for _ in range(parts.options.num_layers)
-    ]
-    return l2fgnn(parts.start, layers, width, parts.reduce("sum"))
+    norm, context = parts.options.family.norm, parts.options.family.context
+
+    def layer() -> L2FGNNLayer:
+        encoders = parts.edge_encoder(), parts.edge_encoder()
+        return L2FGNNLayer(width, encoders, whole, norm, context)
+
+    layers = [layer() for _ in range(parts.options.num_layers)]
+    return l2fgnn(parts.start, layers, width, parts.reduce("sum"), norm)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,8 @@ class Member:
     """The radius of the egonets. If None, the option `num_hops` sets it."""
     takes_pairs: bool = True
     """Whether the options `pairs`, `max_distance` and `num_steps` have an effect."""
-    takes_order: bool = False
+    extra: tuple[str, ...] = ()
+    """The options in `EXTRA` that the member uses."""
     takes_whole: bool = False
     """Whether the base GNN may be a whole GNN, such as PPGN, instead of a conv."""
     only: tuple[str, ...] | None = None
@@ -145,18 +149,22 @@ MEMBERS: dict[str, Member] = {
         lambda it: dss_gnn(it.start, it.pairs(), it.width, it.reduce("mean")), ("mark",)
     ),
     "sun": Member(_sun, ("mark",)),
-    "sswl": Member(_sswl, ("distance",), kind="whole", takes_order=True),
+    "sswl": Member(_sswl, ("distance",), kind="whole", extra=("order",)),
     "sswl+": Member(
         lambda it: _sswl(it, SSWLPlusLayer),
         ("distance",),
         kind="whole",
-        takes_order=True,
+        extra=("order",),
     ),
-    "l2fgnn": Member(_l2fgnn, ("distance",), kind="whole", only=("gin",)),
+    "l2fgnn": Member(
+        _l2fgnn, ("distance",), kind="whole", extra=("norm", "context"), only=("gin",)
+    ),
 }
 """The members of the family, by the first part of their names."""
 
 
+EXTRA = ("order", "norm", "context")
+"""The options of `FamilyOptions` that only a few members use."""
 NEEDS: dict[str, tuple[PairEncoding, ...]] = {
     "max_distance": ("distance",),
     "num_steps": ("rrwp",),
@@ -178,7 +186,8 @@ def check_family_options(
             continue
         readers = [key for key, each in MEMBERS.items() if reads(each, name)]
         if member not in readers:
-            names = f"{', '.join(readers[:-1])} or {readers[-1]}"
+            *others, last = readers
+            names = f"{', '.join(others)} or {last}" if others else last
             raise OptionError(
                 f"model.family.{name} is {value!r}, but {model} ignores this option; "
                 f"leave it out, or use a model whose name begins with {names}."
@@ -195,8 +204,8 @@ def check_family_options(
 
 def reads(member: Member, option: str) -> bool:
     """Return whether a member uses an option of `FamilyOptions`."""
-    if option == "order":
-        return member.takes_order
+    if option in EXTRA:
+        return option in member.extra
     return option == "reduce" or member.takes_pairs
 
 

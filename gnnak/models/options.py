@@ -13,6 +13,7 @@ from gnnak.subgraphs.walks import RandomWalks
 from gnnak.subgraphs.whole import MaskedEgoNets, NodeDeletion, WholeGraphs
 from gnnak.typing import (
     PAIRS,
+    Norm,
     PairEncoding,
     ReadoutOrder,
     Reduce,
@@ -118,6 +119,11 @@ class FamilyOptions:
     order: ReadoutOrder = "VS"
     """For `sswl` and `sswl+`: what the readout pools first. "VS" first pools the node
     copies of each subgraph; "SV" first pools the copies of each node."""
+    norm: Norm = "batch"
+    """For `l2fgnn`: "batch" means BatchNorms in the layers and in the readout; "none"
+    means no norms, and biases in all Linears."""
+    context: bool = True
+    """For `l2fgnn`: whether layers sum the states of a node over all subgraphs."""
 
     def __post_init__(self) -> None:
         for name in self.pairs or ():
@@ -128,6 +134,7 @@ class FamilyOptions:
         if self.reduce is not None:
             check_choice("model.family.reduce", self.reduce, REDUCES)
         check_choice("model.family.order", self.order, get_args(ReadoutOrder))
+        check_choice("model.family.norm", self.norm, get_args(Norm))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Build dense blocks (Linear, BatchNorm, ReLU), and MLPs from dense blocks."""
+"""Build dense blocks (Linear, BatchNorm, ReLU), and MLPs."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -6,6 +6,7 @@ from itertools import pairwise
 from torch import nn
 
 from gnnak.nn.norm import BatchNorm, RowAxis
+from gnnak.typing import Norm
 
 
 def dense_block(
@@ -20,9 +21,19 @@ def dense_block(
 
 
 def mlp(
-    widths: Sequence[int], bias: bool = True, rows: RowAxis = "nodes"
+    widths: Sequence[int],
+    bias: bool = True,
+    rows: RowAxis = "nodes",
+    norm: Norm = "batch",
 ) -> nn.Sequential:
-    """Build an MLP of the given widths: Linear, BatchNorm, ReLU; Linear at the end."""
-    hidden = pairwise(widths[:-1])
-    blocks = [dense_block(before, after, rows) for before, after in hidden]
+    """Build an MLP of the given widths: Linear, norm, ReLU; Linear at the end.
+
+    `bias` is for the last Linear. The others have a bias if there is no norm.
+    """
+    blocks = []
+    for before, after in pairwise(widths[:-1]):
+        if norm == "batch":
+            blocks.append(dense_block(before, after, rows))
+        else:
+            blocks.append(nn.Sequential(nn.Linear(before, after), nn.ReLU()))
     return nn.Sequential(*blocks, nn.Linear(widths[-2], widths[-1], bias=bias))

@@ -22,6 +22,7 @@ from gnnak.distributed import gather_processes, several_processes, sum_over_proc
 from gnnak.errors import OptionError
 from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import Norm
 
 RowAxis = Literal["nodes", "edges", "graphs"]
 """Whether a row of a BatchNorm's input belongs to a node, an edge or a graph."""
@@ -163,6 +164,23 @@ def norm_over_processes(
 def real_mask(x: Tensor, real: Tensor) -> Tensor:
     """Return a mask, [n, 1], that is True for the first `real` rows of `x`, [n, c]."""
     return (torch.arange(x.size(0), device=x.device) < real)[:, None]
+
+
+class NoNorm(nn.Module):
+    """Takes the place of a BatchNorm: keeps real rows, and sets padding rows to 0.
+
+    Sums over padding grow from layer to layer, so that without a norm they could
+    overflow, and gradients would be NaN.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x`, [n, c]; rows of padding nodes or node copies are 0."""
+        real = current_real_rows().nodes
+        return x if real is None else torch.where(real_mask(x, real), x, 0)
+
+
+def make_norm(norm: Norm, channels: int) -> nn.Module:
+    return BatchNorm(channels) if norm == "batch" else NoNorm()
 
 
 @torch.no_grad()

@@ -29,7 +29,8 @@ class Evaluation:
     """The score; with several targets, their mean score. NaN if it is undefined."""
     by_target: Mapping[str, float]
     """Maps each target or label to its score; undefined scores are NaN. Empty for a
-    single target, and for the task `classification`."""
+    single target, and for the task `classification`. For `std-mae`, these are mean
+    absolute errors, in the units of the targets."""
     num_rows: int
     """Number of scored graphs or, in node tasks, of scored nodes."""
     undefined: str | None = None

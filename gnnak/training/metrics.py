@@ -1,7 +1,7 @@
 """The metrics that score a network on a data set; based on torchmetrics."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +13,7 @@ from torchmetrics.classification import MulticlassRecall
 from torchmetrics.utilities import dim_zero_cat
 
 from gnnak.datasets.record import METRICS, DatasetInfo
+from gnnak.errors import OptionError
 
 
 class Collected(Metric):
@@ -37,6 +38,8 @@ class Collected(Metric):
 class TargetMean(Collected):
     """A metric of regression, averaged over the targets; NaN targets are ignored."""
 
+    by_target: Tensor
+
     def of_targets(self) -> Tensor:
         """Return the metric of each target, [targets]; NaN if it is undefined."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
@@ -51,8 +54,29 @@ class TargetMean(Collected):
         return self.figure(scores, answers) if len(answers) else undefined(scores)
 
     def compute(self) -> Tensor:
-        """Return the mean over targets with a defined metric; NaN if there are none."""
-        return self.of_targets().nanmean()
+        """Return the mean over targets with a defined metric; NaN if there are none.
+
+        Set `by_target` to the metric of each target, over the rows of all processes.
+        """
+        self.by_target = self.of_targets()
+        return self.by_target.nanmean()
+
+
+class StandardisedMean(TargetMean):
+    """Averages the errors of targets, each divided by the target's deviation."""
+
+    def __init__(
+        self,
+        figure: Callable[[Tensor, Tensor], Tensor],
+        deviation: Sequence[float],
+    ) -> None:
+        super().__init__(figure)
+        self.deviation = deviation
+
+    def compute(self) -> Tensor:
+        """Return the mean; `by_target` has the errors in the units of the targets."""
+        super().compute()
+        return (self.by_target / self.by_target.new_tensor(self.deviation)).nanmean()
 
 
 class ColumnMean(TargetMean):
@@ -107,7 +131,15 @@ def make_metric(info: DatasetInfo) -> Metric:
     arguments, name = dict(kind.arguments), kind.torchmetrics
     if info.task == "regression":
         logarithm = torch.log10 if info.metric == "log10-mse" else None
-        return TargetMean(_figure(torchmetrics.regression, name, arguments, logarithm))
+        figure = _figure(torchmetrics.regression, name, arguments, logarithm)
+        if info.metric != "std-mae":
+            return TargetMean(figure)
+        if info.scaling is None:
+            raise OptionError(
+                f"std-mae needs normalised targets, but those of {info.name} are not "
+                "normalised; use mae."
+            )
+        return StandardisedMean(figure, info.scaling.deviation)
     if info.task == "multilabel" or info.num_outputs == 2:
         figure = _figure(torchmetrics.classification, f"Binary{name}", arguments)
         if info.task == "multilabel":

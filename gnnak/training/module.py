@@ -23,7 +23,7 @@ from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics
 from gnnak.training.config.run_config import RunConfig, TrainConfig
 from gnnak.training.losses import Scaler, make_loss
-from gnnak.training.metrics import make_metric, why_undefined
+from gnnak.training.metrics import TargetMean, make_metric, why_undefined
 
 THRESHOLD = 1e-4
 """Relative improvement that makes a score a new best, as in `ReduceLROnPlateau`."""
@@ -42,10 +42,10 @@ def learning_rate(
     if train.schedule == "cosine":
         share = epoch / (train.epochs - train.warm_up)
         return train.learning_rate * (1 + math.cos(math.pi * share)) / 2
-    halvings = epoch // train.step
     if train.schedule == "plateau":
-        halvings = _plateaus(scores, train.patience, lower_is_better)
-    return train.learning_rate * 0.5**halvings
+        plateaus = _plateaus(scores, train.patience, lower_is_better)
+        return train.learning_rate * train.factor**plateaus
+    return train.learning_rate * 0.5 ** (epoch // train.step)
 
 
 def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
@@ -125,6 +125,7 @@ class GraphTask(LightningModule):
         self.scores: dict[str, float] = {}
         self.curve: list[float] = []
         self.undefined: dict[str, str] = {}
+        self.by_target: list[float] = []
         self.losses: list[Tensor] = []
         self.steps_done = 0
         self.generator: torch.Generator | None = None
@@ -278,6 +279,8 @@ class GraphTask(LightningModule):
             reason = why_undefined(metric, self.info.metric, "test", score)
             self.undefined["test"] = reason
         self.scores["test"] = score
+        if isinstance(metric, TargetMean):
+            self.by_target = metric.by_target.tolist()
 
     def finish_epoch(self) -> float:
         """End the epoch and return its mean loss; all processes must call this."""

@@ -41,6 +41,7 @@ from gnnak.training.data import (
 from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
+from gnnak.training.predictions import column_names
 from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,
@@ -380,9 +381,18 @@ def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
         "parameters": sum(p.numel() for p in task.network.parameters()),
         "source": info.source,
         "fingerprint": history.fingerprint,
+        **_by_target(task),
         **({"undefined": task.undefined} if task.undefined else {}),
         **({"skipped": list(info.skipped)} if info.skipped else {}),
     }
+
+
+def _by_target(task: GraphTask) -> Record:
+    """Return the test error of each target, if there are several; None if undefined."""
+    if task.info.task != "regression" or len(task.by_target) < 2:
+        return {}
+    named = zip(column_names(task.info), task.by_target, strict=True)
+    return {"by_target": {k: six_digits(v) if v == v else None for k, v in named}}
 
 
 def evaluate(

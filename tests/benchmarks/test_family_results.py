@@ -1,7 +1,7 @@
 import json
 from dataclasses import asdict, replace
 
-from benchmarks.family_results import brec_lines, error_lines
+from benchmarks.family_results import brec_lines, result_lines
 from gnnak.brec.data import GROUPS
 from gnnak.brec.trial import trial_options
 from gnnak.training.config.experiment import load_experiment
@@ -21,7 +21,7 @@ def options_of(model: str, **changed: int):
     return json.loads(json.dumps(asdict(trial_options(model, **changed))))
 
 
-def test_error_lines_show_means_over_seeds_of_runs_with_the_usual_options():
+def test_result_lines_show_means_over_seeds_of_runs_with_the_usual_options():
     records = [
         run("sswl+-gin", "zinc", 9.0, epochs=2),
         run("sswl+-gin", "zinc", 0.07),
@@ -29,13 +29,16 @@ def test_error_lines_show_means_over_seeds_of_runs_with_the_usual_options():
         run("sswl+-gin", "star", 0.00667),
         run("gin", "zinc", 0.17),
     ]
-    lines = {line[0]: line[1:] for line in error_lines(records)}
-    assert lines["`gin`"] == ["0.170", "", "", "", ""]
+    counts = {name: {"released": 258, "corrected": 260} for name in (*GROUPS, "all")}
+    brec = {"options": options_of("sswl+-gin"), "seeds": {"100": counts}}
+    random = {"options": options_of("gin", epochs=0), "seeds": {"100": counts}}
+    lines = {line[0]: line[1:] for line in result_lines(records, [brec, random])}
+    assert lines["`gin`"] == ["0.170", "", "", "", "", ""]
     assert lines["`sswl+-gin`"] == [
         *("0.075, 2 seeds (0.070)", "(0.0059)", "(0.0063)"),
-        *("0.0067 (0.0077)", "(0.0075)"),
+        *("0.0067 (0.0077)", "(0.0075)", "258 / 260 (248)"),
     ]
-    assert lines["`ds-gin`"] == ["(0.116)", "", "", "", ""]
+    assert lines["`ds-gin`"] == ["(0.116)", "", "", "", "", "(222)"]
 
 
 def test_brec_lines_show_both_tests_only_where_they_differ():

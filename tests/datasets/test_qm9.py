@@ -9,11 +9,13 @@ import torch
 
 from gnnak.datasets import load_dataset, qm9
 from gnnak.datasets.own.molecules import find_featurizer
-from gnnak.errors import FileFormatError, MissingPackageError
+from gnnak.errors import FileFormatError, MissingPackageError, OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.processes.machine import Machine
-from gnnak.training.run import run
+from gnnak.training.records.checkpoint import load_checkpoint
+from gnnak.training.records.results import fingerprint
+from gnnak.training.run import evaluate, run
 
 SMILES = ("C", "N", "O", "C#C", "C#N", "C=O", "CC", "CO", "CC#C", "CC#N")
 ATOMS = [1, 1, 1, 2, 2, 2, 2, 2, 3, 3]
@@ -87,6 +89,53 @@ def test_a_run_scores_the_targets_of_qm9_in_their_own_units(package):
     data = load_dataset("qm9", target="cv")
     record = run(config, data, package / "run", Machine("cpu"))
     assert 0 < record["scores"]["test"] < 100
+
+
+def test_one_network_predicts_several_targets_of_qm9(package):
+    """Target t of molecule i is 100 t + i: all deviations are that of the numbers i."""
+    write_package(package)
+    data = load_dataset("qm9", target="gap, mu")
+    assert data.store.y.tolist() == [[400.0 + i, i] for i in range(10)]
+    train = data.store.y[data.split == 0].double()
+    info = data.info
+    assert (info.targets, info.metric) == (("gap", "mu"), "std-mae")
+    assert info.scaling.mean == pytest.approx(train.mean(dim=0).tolist())
+    deviation = float(train.std(dim=0, correction=0)[0])
+    assert info.scaling.deviation == pytest.approx((deviation, deviation))
+    options = {"data.target": "gap,mu", "model.channels": 8, "train.epochs": 1}
+    config = change(RunConfig(), {"data.name": "qm9", **options})
+    record = run(config, data, package / "run", Machine("cpu"))
+    errors = record["by_target"]
+    assert list(errors) == ["gap", "mu"]
+    assert all(0 < error < 100 for error in errors.values())
+    mean = sum(errors.values()) / 2 / deviation
+    assert record["scores"]["test"] == pytest.approx(mean, rel=1e-5)
+    found = evaluate(load_checkpoint(package / "run" / "best.ckpt"), data)
+    assert found.by_target == pytest.approx(errors, rel=1e-5)
+    assert found.score == pytest.approx(mean, rel=1e-5)
+
+
+def test_wrong_lists_of_targets_are_refused(package):
+    write_package(package)
+    with pytest.raises(OptionError, match=r"target is 'mu,mu'; name each one once\."):
+        load_dataset("qm9", target="mu,mu")
+    with pytest.raises(OptionError, match=r"'hom'.*homo"):
+        load_dataset("qm9", target="mu,hom")
+    with pytest.raises(OptionError, match="'star,triangle', but counting has one targ"):
+        load_dataset("counting", target="star,triangle")
+
+
+def test_qm9_is_read_from_a_copy_of_the_cached_file(package, monkeypatch):
+    """Neither qm9pack nor rdkit is needed for the copy, `qm9.npz`."""
+    write_package(package)
+    made = load_dataset("qm9", target="mu,zpve")
+    (file,) = (package / "cache").glob("qm9*.npz")
+    file.rename(package / "qm9.npz")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setenv("GNNAK_DATA", str(package))
+    read = load_dataset("qm9", target="mu,zpve")
+    assert read.info.source == "qm9.npz"
+    assert fingerprint(read) == fingerprint(made)
 
 
 def test_qm9_without_its_package_names_the_extra(package, monkeypatch):

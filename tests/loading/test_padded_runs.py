@@ -30,13 +30,16 @@ from tests.training.small import edge_counts, small_config, triangles, well_join
                 "khop",
             )
         ),
+        pytest.param("l2fgnn-gin none", edge_counts, marks=pytest.mark.heavy),
     ],
 )
 def test_padded_run_equals_the_run_without_padding(model, make, tmp_path, monkeypatch):
     data = make()
+    model, _, norm = model.partition(" ")
     config = small_config(
         data__name=data.info.name,
         model__name=model,
+        model__family__norm=norm or "batch",
         train__batch_size=5,
         train__epochs=2,
         train__precision="64",

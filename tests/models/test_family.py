@@ -2,6 +2,7 @@ import copy
 
 import pytest
 import torch
+from torch import nn
 
 from gnnak import EgoNets
 from gnnak.errors import OptionError
@@ -118,6 +119,21 @@ def test_family_networks_recompute_activations(name):
     torch.testing.assert_close(grads[0], grads[1])
 
 
+def test_family_networks_without_norm_have_no_batch_norms():
+    batch, none = (
+        small_network("l2fgnn-gin", family=FamilyOptions(norm=norm))
+        for norm in ("batch", "none")
+    )
+    assert "BatchNorm" in repr(batch)
+    assert "BatchNorm" not in repr(none)
+    layer = none.layers[0].layers[0]
+    assert all(
+        part.bias is not None for part in layer.modules() if isinstance(part, nn.Linear)
+    )
+    with pytest.raises(OptionError, match=r"family.norm is 'x'; use one of: batch, no"):
+        FamilyOptions(norm="x")
+
+
 def test_build_model_answers_wrong_family_options_in_one_sentence():
     with pytest.raises(OptionError, match=r"in model.family.pairs is 'x'"):
         FamilyOptions(pairs=("x",))
@@ -150,11 +166,15 @@ CHANGED = {
     "pair_dropout": {"pairs": ("distance",), "pair_dropout": 0.1},
     "reduce": {"reduce": "mean"},
     "order": {"order": "SV"},
+    "norm": {"norm": "none"},
+    "context": {"context": False},
 }
 READERS = {
     "pairs": ("id", "nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn"),
     "reduce": tuple(MEMBERS),
     "order": ("sswl", "sswl+"),
+    "norm": ("l2fgnn",),
+    "context": ("l2fgnn",),
 }
 
 

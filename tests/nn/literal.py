@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak import GNNAK
+from gnnak.nn.norm import NoNorm
 
 
 def applied(module: nn.Module, vector: Tensor) -> Tensor:
@@ -16,7 +17,7 @@ def applied(module: nn.Module, vector: Tensor) -> Tensor:
         return (vector - module.running_mean) / spread * module.weight + module.bias
     if isinstance(module, nn.ReLU):
         return vector.clamp(min=0)
-    assert isinstance(module, nn.Sequential | nn.Identity)
+    assert isinstance(module, nn.Sequential | nn.Identity | NoNorm)
     for part in module.children():
         vector = applied(part, vector)
     return vector

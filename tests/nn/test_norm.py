@@ -7,7 +7,13 @@ import torch.distributed as dist
 from torch import nn
 
 from gnnak.errors import OptionError
-from gnnak.nn.norm import BatchNorm, RealRows, norm_over_processes, real_rows
+from gnnak.nn.norm import (
+    BatchNorm,
+    NoNorm,
+    RealRows,
+    norm_over_processes,
+    real_rows,
+)
 
 
 @pytest.mark.parametrize("num_rows", [0, 1])
@@ -74,6 +80,17 @@ def test_real_rows_do_not_matter_to_evaluation_nor_to_other_axes():
         with real_rows(RealRows(nodes=torch.tensor(2))):
             got = norm(x)
         assert torch.equal(got, plain(x))
+
+
+def test_no_norm_sets_only_padding_to_zero():
+    """Also infinite rows, whose gradients would otherwise be NaN."""
+    x = torch.tensor([[1.0], [-2.0], [torch.inf]], requires_grad=True)
+    assert NoNorm()(x) is x
+    with real_rows(RealRows(nodes=torch.tensor(2))):
+        out = NoNorm()(x)
+    assert out.tolist() == [[1], [-2], [0]]
+    out.sum().backward()
+    assert x.grad.tolist() == [[1], [1], [0]]
 
 
 def test_real_rows_belong_to_their_thread():

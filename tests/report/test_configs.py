@@ -124,10 +124,22 @@ def published(name, model):
         ("zinc", "sswl+-gin", (6, 96, 128, 400, "plateau", 20, None)),
         ("zinc", "l2fgnn-gin", (6, 96, 128, 400, "plateau", 20, None)),
         ("counting", "sswl+-gin", (6, 96, 512, 600, "cosine", 20, None)),
+        ("counting", "l2fgnn-gin", (5, 96, 512, 1200, "plateau", 10, None)),
     ],
 )
 def test_members_have_the_published_numbers(name, model, expected):
     assert published(name, model) == expected
+
+
+def test_l2fgnn_counts_with_the_published_settings():
+    config = load_experiment("counting").config_for("l2fgnn-gin")
+    assert config.model.family.norm == "none"
+    assert not config.model.family.context
+    assert (config.train.factor, config.train.learning_rate) == (0.9, 1e-3)
+    network = build_model("l2fgnn-gin", Categorical((1,)), None, 1, config.model)
+    assert sum(weight.numel() for weight in network.parameters()) == 318_443
+    zinc = load_experiment("zinc").config_for("l2fgnn-gin")
+    assert (zinc.model.family.norm, zinc.train.factor) == ("batch", 0.5)
 
 
 @pytest.mark.parametrize(

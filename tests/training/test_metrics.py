@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -121,6 +122,7 @@ def test_every_metric_of_own_data_scores_good_outputs_better(task):
     for metric in metrics_for(task):
         for outputs in (2, 3):
             given = info(task, metric, outputs, own_data=True)
+            given = replace(given, scaling=Scaling((0.0,) * outputs, (2.0,) * outputs))
             targets = torch.randint(0, 2, (40, outputs)).float()
             if task == "regression":
                 targets = targets + torch.rand(40, outputs)
@@ -136,6 +138,18 @@ def test_every_metric_of_own_data_scores_good_outputs_better(task):
                 scores.append(float(scored.compute()))
             sign = -1 if given.lower_is_better else 1
             assert sign * scores[0] > sign * scores[1], (metric, outputs, scores)
+
+
+def test_std_mae_divides_the_error_of_each_target_by_its_deviation():
+    """Errors 1 and 3 of the first target, 10 of the second, whose other row is NaN."""
+    given = info("regression", "std-mae", 2)
+    with pytest.raises(OptionError, match="std-mae needs normalised targets, but"):
+        make_metric(given)
+    metric = make_metric(replace(given, scaling=Scaling((0.0, 0.0), (4.0, 20.0))))
+    metric.update(torch.tensor([[1.0, 5.0]]), torch.tensor([[0.0, math.nan]]))
+    metric.update(torch.tensor([[1.0, 5.0]]), torch.tensor([[4.0, 15.0]]))
+    assert float(metric.compute()) == 0.5
+    assert metric.by_target.tolist() == [2, 10]
 
 
 def info_of(task):

@@ -27,16 +27,24 @@ def test_learning_rate_is_halved_after_a_plateau():
     assert rates == [8.0, 8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0, 4.0, 4.0]
 
 
-@given(SCORES, st.integers(1, 4), st.booleans())
-def test_learning_rate_on_plateaus_is_that_of_pytorch(scores, patience, lower):
-    adam = optimizer()
-    mode = "min" if lower else "max"
-    scheduler = ReduceLROnPlateau(adam, mode, factor=0.5, patience=patience, eps=0)
-    train = TrainConfig(schedule="plateau", patience=patience, learning_rate=1.0)
+@given(SCORES, st.integers(1, 4), st.booleans(), st.sampled_from([0.5, 0.9]))
+def test_learning_rate_on_plateaus_is_that_of_pytorch(scores, patience, lower, factor):
+    adam, options = optimizer(), {"patience": patience, "factor": factor}
+    scheduler = ReduceLROnPlateau(adam, "min" if lower else "max", eps=0, **options)
+    train = TrainConfig(schedule="plateau", learning_rate=1.0, **options)
     for epoch, score in enumerate(scores):
         ours = learning_rate(train, epoch, scores[:epoch], lower)
-        assert ours == adam.param_groups[0]["lr"]
+        assert ours == pytest.approx(adam.param_groups[0]["lr"], rel=1e-12)
         scheduler.step(score)
+
+
+def test_factor_changes_only_the_plateau_schedule():
+    for schedule in ("step", "cosine"):
+        rates = [
+            learning_rate(TrainConfig(schedule=schedule, factor=factor), 120)
+            for factor in (0.5, 0.9)
+        ]
+        assert rates[0] == rates[1]
 
 
 def test_learning_rate_of_the_cosine_schedule_is_that_of_pytorch():

@@ -9,7 +9,7 @@ from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.copies import lift, lookup, pool_context, pool_subgraph, to_nodes
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm, on_copies, on_graph
+from gnnak.nn.norm import BatchNorm, make_norm, on_copies, on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.uplift import check_subgraphs
 from gnnak.sampling.estimate import SampledSubgraphs
@@ -18,6 +18,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import (
     PAIRS,
+    Norm,
     PairEncoding,
     ReadoutOrder,
     Reduce,
@@ -328,11 +329,15 @@ class MLPReadout(LastReadout):
     r"""`LastReadout`, followed by $\text{ReLU}(\text{BN}(\text{MLP}(x)))$."""
 
     def __init__(
-        self, channels: int, reduce: Reduce = "sum", order: ReadoutOrder = "VS"
+        self,
+        channels: int,
+        reduce: Reduce = "sum",
+        order: ReadoutOrder = "VS",
+        norm: Norm = "batch",
     ) -> None:
         super().__init__(reduce, order)
-        self.mlp = mlp([channels, channels, channels])
-        self.norm = BatchNorm(channels)
+        self.mlp = mlp([channels, channels, channels], norm=norm)
+        self.norm = make_norm(norm, channels)
 
     def forward(self, states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
         """Return node states, [n, c]; arguments as in `NestedReadout`."""

@@ -1,6 +1,7 @@
 """SSWL, SSWL+ and Local 2-FGNN: messages inside and across rooted subgraphs."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -9,10 +10,10 @@ from torch_geometric.nn import GINEConv
 from gnnak.nn.copies import across, at_own_centroid, inside, lift, pool_context
 from gnnak.nn.family.gnn import MLPReadout, SubgraphGNN, as_conv
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm, on_graph
+from gnnak.nn.norm import BatchNorm, make_norm, on_graph
 from gnnak.subgraphs.induce import edge_pairs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import ReadoutOrder, Reduce
+from gnnak.typing import Norm, ReadoutOrder, Reduce, check_choice
 
 
 class SSWLLayer(nn.Module):
@@ -43,7 +44,7 @@ class SSWLLayer(nn.Module):
         self.whole = whole
         self.conv = as_conv(conv, channels)
         self.across = as_conv(across, channels)
-        self.norm = BatchNorm(channels)
+        self.norm: nn.Module = BatchNorm(channels)
 
     def forward(
         self,
@@ -154,7 +155,9 @@ class L2FGNNLayer(SSWLLayer):
 
     $e^1$ and $e^2$ are two encodings of the edge attributes, $A$ and $B$ are Linears,
     and $\epsilon_i$ is learned. Each MLP is Linear, BatchNorm, ReLU, Linear, without
-    biases. Terms with a pair that is no node copy are left out.
+    biases. Terms with a pair that is no node copy are left out. Without norm, there are
+    no BatchNorms, and the Linears of the MLPs have biases. Without context, the sum has
+    only the terms with $i \le 2$.
 
     Args:
         channels: Width of the states.
@@ -162,6 +165,8 @@ class L2FGNNLayer(SSWLLayer):
             called as `edge_encoder(edge_attr, num_edges)`. If None, the raw attributes,
             [e, c], are $e^1$ and $e^2$.
         whole: Whether the subgraphs will always be whole graphs; see `SSWLLayer`.
+        norm: Whether the layer has BatchNorms ("batch") or no norm ("none").
+        context: Whether the layer has the term with $s^3$.
     """
 
     def __init__(
@@ -169,14 +174,19 @@ class L2FGNNLayer(SSWLLayer):
         channels: int,
         edge_encoders: Sequence[nn.Module] | None = None,
         whole: bool = False,
+        norm: Norm = "batch",
+        context: bool = True,
     ) -> None:
         super().__init__(_neighbour_sum(), _neighbour_sum(), channels, whole)
+        check_choice("norm", norm, get_args(Norm))
+        self.norm = make_norm(norm, channels)
         self.edge_encoders = nn.ModuleList(edge_encoders or ())
         self.linear = nn.Linear(channels, channels)
         self.pair_linear = nn.Linear(channels, channels)
-        self.eps = nn.Parameter(torch.zeros(3))
-        widths = [channels, channels, channels]
-        self.mlps = nn.ModuleList(mlp(widths, bias=False) for _ in range(3))
+        self.context = context
+        terms, widths, bias = 2 + context, [channels] * 3, norm == "none"
+        self.eps = nn.Parameter(torch.zeros(terms))
+        self.mlps = nn.ModuleList(mlp(widths, bias, norm=norm) for _ in range(terms))
 
     def messages(
         self,
@@ -188,12 +198,13 @@ class L2FGNNLayer(SSWLLayer):
         """Return the sum in the layer's equation, the input of BatchNorm, [m, c]."""
         sent, num_nodes = self.linear(h), subgraphs.known_num_nodes
         inner, outer = self.edge_states(h, subgraphs, edge_index, edge_attr)
-        context = pool_context(h, subgraphs, num_nodes, "sum")
-        sums = (
+        sums = [
             inside(self.conv, sent, subgraphs, inner),
             across(self.across, sent, subgraphs, edge_index, outer, self.whole),
-            lift(context, subgraphs),
-        )
+        ]
+        if self.context:
+            context = pool_context(h, subgraphs, num_nodes, "sum")
+            sums.append(lift(context, subgraphs))
         terms = zip(self.mlps, self.eps, sums, strict=True)
         return sum(run((1 + eps) * h + total) for run, eps, total in terms)
 
@@ -226,7 +237,11 @@ def _neighbour_sum() -> nn.Module:
 
 
 def l2fgnn(
-    start: nn.Module, layers: Sequence[nn.Module], channels: int, reduce: Reduce = "sum"
+    start: nn.Module,
+    layers: Sequence[nn.Module],
+    channels: int,
+    reduce: Reduce = "sum",
+    norm: Norm = "batch",
 ) -> SubgraphGNN:
     """Build Local 2-FGNN (Zhang et al., 2024, "Beyond Weisfeiler-Lehman").
 
@@ -240,5 +255,7 @@ def l2fgnn(
         layers: Layers of the kind `L2FGNNLayer`.
         channels: Width of the states.
         reduce: How the readout pools the states of each subgraph.
+        norm: Whether the readout has a BatchNorm ("batch") or no norm ("none").
     """
-    return SubgraphGNN(start, layers, MLPReadout(channels, reduce), channels)
+    readout = MLPReadout(channels, reduce, norm=norm)
+    return SubgraphGNN(start, layers, readout, channels)

@@ -240,12 +240,8 @@ def find_config(
     experiment = load_experiment(data)
     name, given = experiment.name, dict(own)
     targets = given.pop("targets", ())
-    if len(targets) > 1:
-        raise OptionError(
-            f"--target is given {len(targets)} times; {name} has one target per run."
-        )
     if targets:
-        options["data.target"] = targets[0]
+        options["data.target"] = ",".join(targets)
     options |= {f"data.own.{key}": value for key, value in given.items()}
     names = [key[9:] for key in sorted(options) if key.startswith("data.own.")]
     if wrong := [name for name in names if name != "graphs"]:

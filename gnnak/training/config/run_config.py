@@ -27,6 +27,7 @@ ADDED = (
     "train.recalibrate",
     "train.schedule",
     "train.patience",
+    "train.factor",
     "train.stop_rate",
     "train.warm_up",
     "train.optimizer",
@@ -39,6 +40,8 @@ ADDED = (
     "model.residual",
     "model.family",
     "model.family.pair_dropout",
+    "model.family.norm",
+    "model.family.context",
     "train.num_neighbors",
     "model.drop.ties",
     "model.drop.share",
@@ -53,7 +56,8 @@ class DataConfig:
 
     name: str = "zinc"
     target: str | None = None
-    """The target to predict if the data set has several; if None, the first target."""
+    """The target to predict if the data set has several; if None, the first target. Of
+    QM9, one network can predict several targets, such as "mu,alpha"."""
     protocol: Protocol = "split"
     """How the graphs are split; see `choose_parts`."""
     fold: int | None = None
@@ -94,11 +98,12 @@ class TrainConfig:
     warm_up: int = 0
     """Number of epochs in which the learning rate grows linearly, before `schedule`."""
     schedule: RateSchedule = "step"
-    """With "step", halve the learning rate every `step` epochs. With "plateau", halve
-    it after more than `patience` epochs without a better score. With "cosine", lower it
-    to 0 over all epochs after the warm-up."""
+    """With "step", halve the learning rate every `step` epochs. With "plateau",
+    multiply it by `factor` after more than `patience` epochs without a better score.
+    With "cosine", lower it to 0 over all epochs after the warm-up."""
     step: int = 50
     patience: int = 20
+    factor: float = 0.5
     stop_rate: float | None = None
     """Stop once the learning rate is below this number; if None, never."""
     loss: Loss | None = None
@@ -141,6 +146,11 @@ class TrainConfig:
             raise OptionError(
                 f"train.warm_up is {self.warm_up}, but train.epochs is {self.epochs}; "
                 "give a warm-up of fewer epochs."
+            )
+        if not 0 < self.factor < 1:
+            raise OptionError(
+                f"train.factor is {self.factor}; give a number between 0 and 1, such "
+                "as 0.5."
             )
         if self.average is not None and not 0 < self.average < 1:
             raise OptionError(

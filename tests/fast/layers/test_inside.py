@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gnnak.models.options import SubgraphOptions
+from gnnak.models.options import FamilyOptions, SubgraphOptions
 from gnnak.nn.family.gnn import Conv
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
@@ -37,6 +37,12 @@ def test_fused_messages_equal_those_in_plain_pytorch(fused_operations, name):
     layers = len(net.layers[0].layers)
     assert fused_operations.count("inside") == inside * layers
     assert fused_operations.count("pass_across") == across * layers
+
+
+def test_fused_messages_without_norms(fused_operations):
+    net = small_network("l2fgnn-gin", family=FamilyOptions(norm="none")).double()
+    assert_fused_equals_plain(net, molecule_batch())
+    assert {"inside", "pass_across"} <= set(fused_operations)
 
 
 @pytest.mark.parametrize("kind", ["egonets", "deletion"])

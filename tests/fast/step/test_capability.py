@@ -81,6 +81,7 @@ def test_machine_captures_gcn_of_pyg_where_it_is_fused(options, captures, monkey
         ("sswl+-gin", {"model__subgraphs__kind": "egonets"}, False),
         ("l2fgnn-gin", {}, True),
         ("l2fgnn-gin", {"model__subgraphs__kind": "egonets"}, False),
+        ("l2fgnn-gin", {"model__family__norm": "none"}, True),
         ("nested-gin", {}, True),
         ("ds-gin", {"model__family__pairs": ["mark", "rrwp"]}, True),
         ("id-fast-gin", {}, True),

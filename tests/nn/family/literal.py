@@ -132,7 +132,7 @@ def l2fgnn_layer(layer, world, h):
                     sums[0] = sums[0] + sent((u, w), (w, v), e)
                 if end == u:
                     sums[1] = sums[1] + sent((w, v), (u, w), e)
-        terms = zip(layer.mlps, layer.eps, sums, strict=True)
+        terms = zip(layer.mlps, layer.eps, sums[: len(layer.mlps)], strict=True)
         total = sum(applied(mlp, (1 + eps) * h[u, v] + s) for mlp, eps, s in terms)
         new[u, v] = applied(layer.norm, total).clamp(min=0)
     return new

@@ -61,6 +61,15 @@ BUILDERS = {
     "l2fgnn": lambda: l2fgnn(
         near(), [L2FGNNLayer(WIDTH) for _ in range(LAYERS)], WIDTH
     ),
+    "l2fgnn without norm": lambda: l2fgnn(
+        near(),
+        [L2FGNNLayer(WIDTH, norm="none") for _ in range(LAYERS)],
+        WIDTH,
+        norm="none",
+    ),
+    "l2fgnn without context": lambda: l2fgnn(
+        near(), [L2FGNNLayer(WIDTH, context=False) for _ in range(LAYERS)], WIDTH
+    ),
     "id": lambda: id_gnn(PairEncoder((), WIDTH), convs(2), WIDTH),
     "id-fast": lambda: id_fast_gnn(singles(), WIDTH, num_steps=3),
     "khop": lambda: khop_gnn([KHopLayer(WIDTH, HOPS) for _ in range(LAYERS)], WIDTH),
@@ -76,6 +85,8 @@ LITERAL_LAYERS = {
     "sswl+": literal.sswl_layer,
     "sswl+ SV": literal.sswl_layer,
     "l2fgnn": literal.l2fgnn_layer,
+    "l2fgnn without norm": literal.l2fgnn_layer,
+    "l2fgnn without context": literal.l2fgnn_layer,
     "id": literal.id_layer,
     "id-fast": literal.graph_layer,
     "khop": literal.khop_layer,
