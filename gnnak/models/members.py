@@ -158,7 +158,7 @@ MEMBERS: dict[str, Member] = {
 
 
 NEEDS: dict[str, tuple[PairEncoding, ...]] = {
-    "max_distance": ("distance",),
+    "max_distance": ("distance", "distance-counts"),
     "num_steps": ("rrwp",),
     "pair_dropout": PAIRS,
 }

@@ -297,13 +297,14 @@ def encode_layer(
 def is_always_fused(layer: GNNAK) -> bool:
     """Return whether a layer is fused for any GPU input in float32 or bf16 autocast."""
     pools = bool(layer.transforms) and layer.reduce in REDUCES
-    return pools and layer.hop == "concat" and is_fused_stack(layer.gnn)
+    tables = layer.hop == "concat" and layer.pair_linears is None
+    return pools and tables and is_fused_stack(layer.gnn)
 
 
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    if not layer.transforms or layer.hop != "concat":
+    if not layer.transforms or layer.hop != "concat" or layer.pair_linears:
         return False
     if not is_small(layer.hop_table) or not _has_fused_dtype(layer, x, e):
         return False

@@ -37,6 +37,7 @@ ADDED = (
     "model.subgraphs.size",
     "model.subgraphs.alpha",
     "model.residual",
+    "model.pairs",
     "model.family",
     "model.family.pair_dropout",
     "train.num_neighbors",
