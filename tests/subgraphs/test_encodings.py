@@ -36,7 +36,7 @@ from gnnak.subgraphs.encodings import (
 )
 from gnnak.testing import small_graphs
 from tests.graphs.graph_strategies import stores
-from tests.nn.literal import distances
+from tests.nn.literal import counted
 from tests.training.small import triangles
 
 GRAPHS = small_graphs()
@@ -123,20 +123,11 @@ def test_encodings_without_batch_join_the_parts_of_a_pair():
     assert not found.view(5, 5, 3)[far[:, 0], far[:, 1]].any()
 
 
-def counted_by_loops(edge_index, num_nodes, u, v, most):
-    """C[a, b] from the lengths of all shortest paths, by three loops."""
-    near = [distances(edge_index, root, most) for root in (u, v)]
-    counts = torch.zeros(most + 2, most + 2, dtype=torch.double)
-    for w in range(num_nodes):
-        counts[near[0].get(w, most + 1), near[1].get(w, most + 1)] += 1
-    return counts.flatten()[:-1]
-
-
 def assert_counted(edge_index, num_nodes, most, num_hops=2):
     subgraphs = EgoNets(num_hops)(edge_index, num_nodes)
     found = distance_counts(subgraphs, edge_index, max_distance=most)
     pairs = zip(subgraphs.subgraph.tolist(), subgraphs.node.tolist(), strict=True)
-    wanted = [counted_by_loops(edge_index, num_nodes, *p, most) for p in pairs]
+    wanted = [counted(edge_index, num_nodes, *p, most) for p in pairs]
     assert found.shape == (subgraphs.num_copies, (most + 2) ** 2 - 1)
     assert torch.equal(found, torch.stack(wanted) if wanted else found)
 
