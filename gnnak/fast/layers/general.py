@@ -29,7 +29,6 @@ from gnnak.fast.layers.parts import (
     distinct_rows,
     edges_of,
     has_hooks,
-    implements,
     lift,
     with_unit_stride,
 )
@@ -321,7 +320,6 @@ class _GatedPools(torch.autograd.Function):
         return grad_states, None, None, None, *of_tables
 
 
-@implements("embed")
 def fused_embedding(
     serves: Serves,
     layer: GNNAK,
