@@ -312,12 +312,14 @@ def embed_layer(
     edge_attr: Tensor | Inputs | None,
 ) -> Tensor:
     """Compute `GNNAK.embed`; with further encodings of pairs, also for a `Stack`."""
-    if layer.pair_linears is not None and not isinstance(edge_attr, Inputs):
-        if serves(x) and _can_run_stack(layer, x, subgraphs, edge_attr):
-            c = Rows(layer.augment(x, subgraphs).to(autocast_dtype(x) or x.dtype))
-            e = distinct_rows(edge_attr)
-            return _run_stack(layer, c, e, edges_of(subgraphs, e))
-    return fused_embedding(serves, layer, x, subgraphs, edge_attr)
+    table_only = layer.pair_linears is None
+    if table_only or isinstance(edge_attr, Inputs) or not serves(x):
+        return fused_embedding(serves, layer, x, subgraphs, edge_attr)
+    if not _can_run_stack(layer, x, subgraphs, edge_attr):
+        return fused_embedding(serves, layer, x, subgraphs, edge_attr)
+    c = Rows(layer.augment(x, subgraphs).to(autocast_dtype(x) or x.dtype))
+    e = distinct_rows(edge_attr)
+    return _run_stack(layer, c, e, edges_of(subgraphs, e))
 
 
 def is_always_fused(layer: GNNAK) -> bool:

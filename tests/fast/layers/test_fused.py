@@ -45,17 +45,6 @@ def test_fused_layer_matches_plain(fused_operations, name, kind, training):
     assert num_fused_layers(fused_operations) == 1
 
 
-@TRAINING
-@pytest.mark.parametrize("pairs", [("distance", "rrwp"), ("distance-counts",)])
-@pytest.mark.parametrize("name", ["gin-ak+", "gcn-ak+", "pna*-ak+", "gin-ak+-s"])
-def test_networks_with_pairs_match_plain(fused_operations, name, pairs, training):
-    """Only the base GNNs are fused, since gates are no tables with a row per hop."""
-    network = small_network(name, base_layers=2, pairs=pairs).train(training)
-    assert_fused_equals_plain(network, molecule_batch(), close=1e-9, seed=0)
-    assert fused_operations.count("embed") == 2
-    assert num_fused_layers(fused_operations) == 0
-
-
 @pytest.mark.parametrize("part", ["stack", "transforms", "subgraph", "context"])
 def test_fused_layer_matches_plain_with_norms_in_evaluation(fused_operations, part):
     options = LayerOptions(mlp_layers=2, gate_centroid=True)
