@@ -48,7 +48,7 @@ import difflib
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from gnnak.errors import OptionError
 
@@ -67,11 +67,16 @@ ReadoutOrder = Literal["VS", "SV"]
 each node."""
 Norm = Literal["batch", "none"]
 """Whether a subgraph GNN has BatchNorms."""
-PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
+LayerPair = Literal["distance", "rrwp", "resistance", "distance-counts"]
+"""Encodings of a pair (root, node) that a GNN-AK layer can read; see `gnnak.GNNAK`."""
+PairEncoding = Literal["mark", LayerPair]
 """Encodings of a pair (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
 
+LAYER_PAIRS: tuple[LayerPair, ...] = get_args(LayerPair)
 PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+
+Name = TypeVar("Name", bound=str)
 
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
@@ -200,14 +205,16 @@ def check_share(option: str, value: object) -> None:
         )
 
 
-def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Check that encodings are known and unique, and return them as a tuple."""
-    if isinstance(encodings, str) or not isinstance(encodings, Sequence):
-        raise OptionError(f"encodings is {encodings!r}; give a tuple of names.")
-    for name in encodings:
-        check_choice("an encoding", name, ENCODINGS)
-    if not encodings or len(set(encodings)) != len(encodings):
+def check_names(
+    option: str, names: Sequence[Name], known: Sequence[Name]
+) -> tuple[Name, ...]:
+    """Check that names are known and unique, and return them as a tuple."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise OptionError(f"{option} is {names!r}; give a tuple of names.")
+    for name in names:
+        check_choice(f"a name in {option}", name, known)
+    if not names or len(set(names)) != len(names):
         raise OptionError(
-            f"encodings is {tuple(encodings)!r}; name at least one, each once."
+            f"{option} is {tuple(names)!r}; name at least one, each once."
         )
-    return tuple(encodings)
+    return tuple(names)

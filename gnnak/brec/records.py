@@ -17,6 +17,7 @@ from gnnak.brec.trial import TrialOptions
 from gnnak.errors import GraphError, OptionError
 from gnnak.models.bases import is_own_name
 from gnnak.models.factory import parse_name
+from gnnak.subgraphs.encodings import structural_encodings
 from gnnak.training.records.results import Record, environment, read_records, six_digits
 from gnnak.wl.bounds import Contender, find_bound
 from gnnak.wl.compare import estimated_bytes, run_test
@@ -146,12 +147,16 @@ WORDS = {
 
 def ceiling_of(options: TrialOptions) -> Contender | None:
     """Return a WL test at least as expressive as the network; None if none is known."""
+    if structural_encodings(options.pairs or ()):
+        return None
     marked = options.pairs is None or len(options.pairs) > 0
     return find_bound(options.model, options.num_hops, marked, options.subgraphs)
 
 
 def no_ceiling(options: TrialOptions) -> str:
     where = "" if options.subgraphs == "egonets" else f" on {WORDS[options.subgraphs]}"
+    if structural_encodings(options.pairs or ()):
+        where += f" with the encodings {', '.join(options.pairs or ())}"
     return f"No ceiling: no WL test is known that bounds {options.model}{where}."
 
 

@@ -53,7 +53,8 @@ class TrialOptions:
     subgraphs: SubgraphKind = "egonets"
     """Kind of subgraphs; must not depend on random numbers or the order of nodes."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Encodings of pairs (root, node); if None, as published. GNN-AK ignores them."""
+    """Encodings of pairs (root, node); if None, as published. For GNN-AK+ and other
+    subgraph GNNs."""
     max_distance: int = 5
     """The encoding "distance" replaces all larger distances by this number."""
     reduce: Reduce | None = None
@@ -71,7 +72,11 @@ class TrialOptions:
         self.model_options()
 
     def model_options(self) -> ModelOptions:
-        family = FamilyOptions(self.pairs, self.max_distance, reduce=self.reduce)
+        given: dict[str, Any] = {}
+        pairs = self.pairs
+        if pairs is not None and parse_name(self.model).distances:
+            given, pairs = {"pairs": pairs}, None
+        family = FamilyOptions(pairs, self.max_distance, reduce=self.reduce)
         return ModelOptions(
             num_layers=self.num_layers,
             base_layers=self.base_layers,
@@ -79,6 +84,7 @@ class TrialOptions:
             subgraphs=SubgraphOptions(self.subgraphs, self.num_hops),
             dropout=0.0,
             family=family,
+            **given,
         )
 
     def build_network(self, degrees: tuple[int, ...]) -> Network:
@@ -118,6 +124,8 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
         # With a base PPGN of fewer layers, strongly regular graphs look the same.
         options = {"num_hops": 2, "num_layers": 2, "base_layers": 4}
     changed = {name: value for name, value in given.items() if value is not None}
+    if "pairs" in changed:
+        changed["pairs"] = tuple(changed["pairs"])
     for name in ("subgraphs", "num_hops"):
         if name in changed and form.member is None and not form.uplifted:
             told = f"{model} has no rooted subgraphs, so {name} has no effect"

@@ -77,6 +77,9 @@ class NetworkOptions:
     num_layers: int | None = option(help="Number of layers.")
     base_layers: int | None = option(help="Layers of the base GNN in each layer.")
     channels: int | None = option(help="Width of the node states.")
+    pairs: list[str] | None = option(
+        help="Encoding of pairs (root, node), such as rrwp; may be repeated."
+    )
     lr: float | None = option(help="Learning rate.")
     epochs: int | None = option(
         help="Largest number of epochs; 0 tests random weights.", show_default="20"

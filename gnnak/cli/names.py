@@ -60,8 +60,8 @@ SECTIONS = {
     "data": "name target protocol fold seed",
     "data.own": "path smiles targets labels task metric split validation test folds "
     "skip_bad node_attr edge_attr graphs",
-    "model": "hop_channels encodings reduce fuse dropout mlp_layers gate_centroid name "
-    "num_layers base_layers channels plain_conv residual",
+    "model": "hop_channels encodings reduce fuse dropout mlp_layers gate_centroid "
+    "pairs name num_layers base_layers channels plain_conv residual",
     "model.subgraphs": "kind num_hops length repeats p q copy_limit max_neighbors seed "
     "size alpha",
     "model.family": "pairs max_distance num_steps pair_dropout reduce order norm "

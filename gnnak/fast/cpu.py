@@ -345,6 +345,7 @@ def _has_known_parts(layer: GNNAK) -> bool:
     types = [tuple(map(type, block.children())) for block in blocks]
     return (
         type(layer) is GNNAK
+        and layer.pair_linears is None
         and type(layer.project) in (nn.Linear, nn.Identity)
         and all(type(part) is nn.Sequential for part in transforms + blocks)
         and all(found == (nn.Linear, BatchNorm, nn.ReLU) for found in types)

@@ -239,7 +239,7 @@ class RootLoader(HasEpochs):
             with torch.inference_mode(False):
                 edges = batch.edge_index.clone()
             attach(batch.edge_index, subgraphs, self.subgraphs, edges)
-        elif batch.edge_index.shape != self._graph.edge_index.shape:
+        if batch.edge_index.shape != self._graph.edge_index.shape:
             setattr(batch.edge_index, PART, True)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
         return batch
@@ -265,8 +265,8 @@ def check_subgraphs(extractor: object) -> None:
     check_extractor("subgraphs", extractor)
     if getattr(extractor, "reads_batch", False):
         raise OptionError(
-            f"subgraphs is {extractor!r}, which copies whole graphs, but a batch is a "
-            "part of one graph; use, for example, gnnak.EgoNets(2)."
+            f"subgraphs is {extractor!r}, which reads whole graphs, but a batch is "
+            "a part of one graph; use, for example, gnnak.EgoNets(2)."
         )
 
 

@@ -27,6 +27,7 @@ from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.encodings import WithEncodings, structural_encodings
 from gnnak.typing import ENCODINGS, check_count, unknown_model
 
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
@@ -125,7 +126,7 @@ def read_options(options: ModelOptions) -> set[str]:
         if form.uplifted:
             found |= {"encodings", "fuse", "mlp_layers", "plain_conv"}
     if form.distances:
-        found |= {"hop_channels", "gate_centroid"}
+        found |= {"hop_channels", "gate_centroid", "pairs"}
     if form.sampled:
         found |= {f"drop.{each.name}" for each in fields(options.drop)}
     if form.uplifted:
@@ -154,10 +155,10 @@ def check_read(options: ModelOptions, given: Mapping[str, Any]) -> None:
         kinds = [kind for kind, names in READ_BY_KIND.items() if last in names]
         if first == "drop":
             instead = "use a model with the suffix -s"
-        elif name in ("hop_channels", "gate_centroid"):
+        elif name == "reduce" or (name == "pairs" and form.member is not None):
+            instead = f"set model.family.{name}"
+        elif name in ("hop_channels", "gate_centroid", "pairs"):
             instead = "use a model with the suffix -ak+"
-        elif name == "reduce":
-            instead = "set model.family.reduce"
         elif first == "subgraphs" and form.uplifted and _kind(options) not in kinds:
             model += f" with subgraphs of kind {_kind(options)}"
             instead = f"add model.subgraphs.kind={kinds[0]}"
@@ -253,12 +254,16 @@ def build_model(
         )
     ]
     head = mlp([width, width, out_channels], rows="nodes" if node_task else "graphs")
+    extractor = options.extractor if form.uplifted else None
+    structural = structural_encodings(options.pairs)
+    if extractor is not None and structural:
+        extractor = WithEncodings(extractor, structural)
     return Network(
         make_encoder(node_features, width),
         layers,
         nn.Sequential(nn.Dropout(dropout), head),
         reduce=None if node_task else options.reduce,
-        extractor=options.extractor if form.uplifted else None,
+        extractor=extractor,
         drop=options.drop if form.sampled else None,
     )
 

@@ -166,7 +166,7 @@ MEMBERS: dict[str, Member] = {
 EXTRA = ("order", "norm", "context")
 """The options of `FamilyOptions` that only a few members use."""
 NEEDS: dict[str, tuple[PairEncoding, ...]] = {
-    "max_distance": ("distance",),
+    "max_distance": ("distance", "distance-counts"),
     "num_steps": ("rrwp",),
     "pair_dropout": PAIRS,
 }

@@ -352,6 +352,8 @@ class Kernel(nn.Module):
                 "an uplifted layer got no rooted subgraphs; build the network with an "
                 "extractor, or pass subgraphs."
             )
+        assert isinstance(self.gnn, GNNAK)
+        self.gnn.encode_pairs(subgraphs, edge_index, batch)
         return self.gnn(x, subgraphs, edge_states)
 
 

@@ -104,10 +104,12 @@ class FamilyOptions:
 
     pairs: tuple[PairEncoding, ...] | None = None
     """The encodings of pairs (root, node) that are added to the input: "mark" (is the
-    node the root?), "distance", "rrwp" (random-walk probabilities), "resistance". If
-    None, these are the encodings that the model was published with."""
+    node the root?), "distance", "rrwp" (random-walk probabilities), "resistance",
+    "distance-counts". If None, these are the encodings that the model was published
+    with."""
     max_distance: int = 5
-    """For "distance": larger distances get the encoding of this distance."""
+    """For "distance" and "distance-counts": the largest distance that is distinguished.
+    """
     num_steps: int = 20
     """For "rrwp": the largest number of steps of a walk."""
     pair_dropout: float = 0.0
@@ -147,7 +149,8 @@ class ModelOptions(LayerOptions):
 
     - `encodings=None` means centroid and subgraph for GNN-AK, and all three encodings
       for GNN-AK+.
-    - GNN-AK ignores `hop_channels`, because it does not use distances.
+    - GNN-AK ignores `hop_channels`, because it does not use distances. So `pairs` is
+      only for GNN-AK+.
     - `reduce` also sets how the readout pools node states to graph states.
     - `dropout` is also applied in the base GNN, in each outer layer and before the
       head.

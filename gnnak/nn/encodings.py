@@ -7,10 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.backend import operation
+from gnnak.errors import SubgraphError
 from gnnak.nn.copies import lookup, pool_context, to_nodes
 from gnnak.nn.mlp import mlp
 from gnnak.nn.options import LayerOptions
 from gnnak.sampling.estimate import SampledSubgraphs, fill
+from gnnak.subgraphs.encodings import StructuralEncoding
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
@@ -51,8 +53,49 @@ class HopTable(nn.Module):
         return f"max_hops={self.max_hops}, channels={self.weight.size(1)}"
 
 
+class PairLinears(nn.Module):
+    r"""The part $\sum_E W_E E_{ji}$ of $\mathbf{d}_{i|j}$, over structural encodings.
+
+    A layer reads the values $E_{ji}$ from the subgraphs; see `GNNAK.encode_pairs`.
+    """
+
+    def __init__(self, encodings: Sequence[StructuralEncoding], channels: int) -> None:
+        super().__init__()
+        self.encodings = tuple(encodings)
+        self.linears = nn.ModuleDict(
+            {
+                encoding.name: nn.Linear(encoding.channels, channels, bias=False)
+                for encoding in encodings
+            }
+        )
+
+    def forward(self, subgraphs: RootedSubgraphs) -> Tensor:
+        """Return the sum of the terms for each node copy, [m, h]."""
+        terms = [
+            linear(self.rows(encoding, subgraphs, linear.weight))
+            for encoding, linear in zip(
+                self.encodings, self.linears.values(), strict=True
+            )
+        ]
+        return sum(terms[1:], terms[0])
+
+    @torch.compiler.disable
+    def rows(
+        self, encoding: StructuralEncoding, subgraphs: RootedSubgraphs, like: Tensor
+    ) -> Tensor:
+        """Return the values of an encoding as rows with the dtype of `like`."""
+        found = subgraphs.derived.encodings.get(encoding)
+        if found is None:
+            raise SubgraphError(
+                f"the layer reads the encoding {encoding.name!r} of pairs, which the "
+                "subgraphs do not have; extract them with gnnak.subgraphs."
+                f"WithEncodings(extractor, {self.encodings!r})."
+            )
+        return found.rows.reshape(-1, encoding.channels).to(like.dtype)
+
+
 class HopGate(nn.Module):
-    r"""The gate $\text{Sigmoid}(W d + b)$ of a hop with the learned embedding $d$.
+    r"""The gate $\text{Sigmoid}(W d + b)$ of a node copy with the learned encoding $d$.
 
     Difference from the paper: a Linear ($W$, $b$) maps $d$ to the width of the states.
     """
@@ -64,9 +107,9 @@ class HopGate(nn.Module):
     def reset_parameters(self) -> None:
         self.linear.reset_parameters()
 
-    def forward(self, table: Tensor) -> Tensor:
-        """Map `HopTable.weight`, [max_hops + 2, h], to gates, [max_hops + 2, c]."""
-        return torch.sigmoid(self.linear(table))
+    def forward(self, d: Tensor) -> Tensor:
+        """Map a hop table, [t, h], or rows of node copies, [m, h], to gates."""
+        return torch.sigmoid(self.linear(d))
 
 
 class ConcatFuse(nn.Module):

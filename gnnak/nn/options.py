@@ -10,13 +10,16 @@ from typing import Any, Self, TypedDict
 from gnnak.errors import OptionError
 from gnnak.nn.copies import REDUCES
 from gnnak.typing import (
+    ENCODINGS,
+    LAYER_PAIRS,
     Encoding,
     FuseMode,
+    LayerPair,
     Reduce,
     check_choice,
     check_count,
-    check_encodings,
     check_known,
+    check_names,
     check_share,
 )
 
@@ -51,15 +54,27 @@ class LayerOptions:
     gate_centroid: bool = False
     """Whether the centroid encoding also has a gate. In the paper's equations, only the
     subgraph and the context encoding have one."""
+    pairs: tuple[LayerPair, ...] = ("distance",)
+    """Encodings of a pair (root, node) that make up the embedding of width
+    `hop_channels`: "distance", as in the paper; "rrwp", random-walk probabilities of
+    0..20 steps; "resistance"; "distance-counts", the number of nodes at each pair of
+    distances to the root and to the node, up to 3. See `GNNAK`."""
 
     def __post_init__(self) -> None:
         check_count("hop_channels", self.hop_channels)
         if self.encodings is not None:
-            object.__setattr__(self, "encodings", check_encodings(self.encodings))
+            names = check_names("encodings", self.encodings, ENCODINGS)
+            object.__setattr__(self, "encodings", names)
         check_choice("reduce", self.reduce, REDUCES)
         check_choice("fuse", self.fuse, ("concat", "sum"))
         check_share("dropout", self.dropout)
         check_count("mlp_layers", self.mlp_layers)
+        object.__setattr__(self, "pairs", check_names("pairs", self.pairs, LAYER_PAIRS))
+        if self.pairs != ("distance",) and not self.hop_channels:
+            raise OptionError(
+                f"pairs is {self.pairs!r}, but hop_channels is 0, so that the layer "
+                "reads no encodings of pairs; leave pairs out, or give hop_channels=16."
+            )
 
     @staticmethod
     def resolve(
@@ -100,7 +115,8 @@ gnnak.PUBLISHED, or single options by name, such as hop_channels=16.
         >>> PAPER.changed(reduse="mean")
         Traceback (most recent call last):
         gnnak.errors.OptionError: there is no option 'reduse'; did you mean 'reduce'? \
-Known: hop_channels, encodings, reduce, fuse, dropout, mlp_layers, gate_centroid.
+Known: hop_channels, encodings, reduce, fuse, dropout, mlp_layers, gate_centroid, \
+pairs.
         """
         known = [field.name for field in fields(self)]
         for name in changes:
@@ -118,6 +134,7 @@ class LayerChanges(TypedDict, total=False):
     dropout: float
     mlp_layers: int
     gate_centroid: bool
+    pairs: Sequence[LayerPair]
 
 
 PAPER = LayerOptions()

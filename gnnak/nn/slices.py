@@ -56,6 +56,12 @@ class Slices(LazySlices):
             for cuts in (self.cuts, self.copies, self.edges)
         )
         whole = self.subgraphs
+        known = whole.derived.encodings.items()
+        encodings = {
+            key: found._replace(rows=found.rows[copies])
+            for key, found in known
+            if found.axis == "copies"
+        }
         return RootedSubgraphs(
             whole.root[roots],
             whole.node[copies],
@@ -65,7 +71,7 @@ class Slices(LazySlices):
             whole.edge[edges],
             whole.num_nodes,
             whole.num_edges,
-        )
+        ).assume(encodings=encodings)
 
 
 def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:

@@ -11,11 +11,19 @@ from gnnak.errors import EdgeAttrError, SubgraphError, WidthError, kind_of
 from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
 from gnnak.nn.calling.call import explained_convs, first_weight, masks_on_copies
 from gnnak.nn.copies import at_centroid, lift, pool_subgraph
-from gnnak.nn.encodings import HopGate, HopTable, at_nodes, context_encoding, make_fuse
+from gnnak.nn.encodings import (
+    HopGate,
+    HopTable,
+    PairLinears,
+    at_nodes,
+    context_encoding,
+    make_fuse,
+)
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.norm import on_copies, on_graph
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.slices import can_slice, sliced_encodings
+from gnnak.subgraphs.encodings import StructuralEncoding, structural_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count
@@ -42,6 +50,15 @@ class GNNAK(nn.Module):
 
     The base GNN gets $[h_i \,\Vert\, \mathbf{d}_{i|j}]$ as the state of node $i$ in
     $\text{Sub}[j]$. A node as it occurs in one rooted subgraph is called a node copy.
+
+    The option `pairs` generalises the distance, $\mathbf{d}_{i|j} = T[d(i, j)]$ with a
+    learned table $T$, to a sum of the terms that `pairs` names:
+
+    $$\mathbf{d}_{i|j} = T[d(i, j)] + W_1 P_{ji} + W_2 R_{ji} + W_3 C_{ji}$$
+
+    for "distance", "rrwp" (see `rrwp`), "resistance" (see `resistance`) and
+    "distance-counts" (see `distance_counts`). All but the distance depend on the whole
+    graph; `WithEncodings` computes them when the subgraphs are extracted.
 
     The weights of the layer take the dtype and the device of the base GNN's weights.
 
@@ -118,7 +135,8 @@ class GNNAK(nn.Module):
         self.project = (
             nn.Linear(width, out_channels) if width != out_channels else nn.Identity()
         )
-        self.hop_table = HopTable(max_hops, hop_channels) if hop_channels else None
+        has_table = hop_channels and "distance" in options.pairs
+        self.hop_table = HopTable(max_hops, hop_channels) if has_table else None
         self.hop_linear = (
             nn.Linear(hop_channels, in_channels, bias=False)
             if hop_channels and hop == "add"
@@ -138,6 +156,10 @@ class GNNAK(nn.Module):
                 if depth
             }
         )
+        structural = structural_encodings(options.pairs)
+        self.pair_linears = (
+            PairLinears(structural, hop_channels) if structural else None
+        )
         self.dropout = nn.Dropout(options.dropout)
         self.fuse = make_fuse(options, len(self.encodings), out_channels)
         weight = first_weight(gnn)
@@ -150,6 +172,26 @@ class GNNAK(nn.Module):
     def synchronises(self) -> bool:
         """Whether a forward pass synchronises, to cut the subgraphs into slices."""
         return self.max_copies is not None
+
+    @property
+    def pair_encodings(self) -> tuple[StructuralEncoding, ...]:
+        """The structural encodings that the layer reads from the subgraphs."""
+        return () if self.pair_linears is None else self.pair_linears.encodings
+
+    def encode_pairs(
+        self,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+    ) -> None:
+        """Compute `pair_encodings`, unless `subgraphs` have them, and cache them there.
+
+        `edge_index`, [2, e], and `batch`, [n] or None, are those of the whole graphs.
+        Streamed subgraphs have them from their extractor.
+        """
+        if not isinstance(subgraphs, StreamedSubgraphs):
+            for encoding in self.pair_encodings:
+                encoding(subgraphs, edge_index, batch)
 
     def forward(
         self,
@@ -257,12 +299,25 @@ class GNNAK(nn.Module):
         is $h_i$.
         """
         h = lift(x, subgraphs)
-        if self.hop_table is None:
+        if not self.options.hop_channels:
             return h
-        d = self.hop_table.weight
         if self.hop_linear is not None:
-            return h + self.hop_table.per_copy(self.hop_linear(d), subgraphs)
-        return torch.cat([h, self.hop_table.per_copy(d, subgraphs)], dim=1)
+            return h + self.on_pairs(self.hop_linear, subgraphs)
+        return torch.cat([h, self.on_pairs(nn.Identity(), subgraphs)], dim=1)
+
+    def on_pairs(self, function: nn.Module, subgraphs: RootedSubgraphs) -> Tensor:
+        r"""Return `function` of $\mathbf{d}_{i|j}$ for every node copy, [m, c].
+
+        If $\mathbf{d}_{i|j}$ is a row of the hop table, `function` is applied to the
+        table, which has few rows.
+        """
+        if self.pair_linears is None:
+            assert self.hop_table is not None
+            return self.hop_table.per_copy(function(self.hop_table.weight), subgraphs)
+        d = self.pair_linears(subgraphs)
+        if self.hop_table is not None:
+            d = self.hop_table.per_copy(self.hop_table.weight, subgraphs) + d
+        return function(d)
 
     def gate(self, name: Encoding, emb: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
         r"""Return $\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}(i|\text{Sub}[j])$.
@@ -275,9 +330,8 @@ class GNNAK(nn.Module):
             emb = self.transforms[name](self.dropout(emb))
         if name not in self.gates:
             return emb
-        assert self.hop_table is not None
-        sigmoid_d = self.gates[name](self.hop_table.weight)
-        return self.hop_table.per_copy(sigmoid_d, subgraphs) * emb
+        sigmoid_d = self.on_pairs(self.gates[name], subgraphs)
+        return sigmoid_d * emb
 
     def fuse_encodings(
         self,

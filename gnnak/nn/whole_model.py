@@ -19,6 +19,7 @@ from gnnak.nn.uplifted_conv import LazyUpliftedConv, SharedInputs, UpliftedConv
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.encodings import WithEncodings, structural_encodings
 from gnnak.subgraphs.extractors import Extractor, check_extractor
 from gnnak.typing import check_count
 
@@ -102,9 +103,12 @@ def uplift(
             "nodes are in one graph; use gnnak.EgoNets, or call gnnak.GNNAK layers "
             "with the subgraphs of a batch."
         )
+    hops = extractor.max_hops
+    structural = structural_encodings(options.pairs)
+    if structural:
+        extractor = WithEncodings(extractor, structural)
     chosen = _choose(model, only, skip, call or {})
     shared = SharedInputs(SharedSubgraphs(extractor, drop, max_copies))
-    hops = extractor.max_hops
     make_layer = partial(
         GNNAK, max_hops=hops, hop="add", options=options, max_copies=max_copies
     )

@@ -15,6 +15,7 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.attached import (
+    NAME,
     PART,
     Attached,
     attached_to,
@@ -329,7 +330,8 @@ class SharedSubgraphs:
             return state.given
         found = attached_to(edge_index, num_nodes, state.attached)
         state.attached = found if state.trusts_versions else None
-        if found is None and hasattr(edge_index, PART):
+        has_none = not hasattr(edge_index, NAME)
+        if has_none and hasattr(edge_index, PART):
             self._warn_once(
                 "the batch of a RootLoader has no subgraphs, so the model extracts "
                 "those of %s from the batch, and outputs differ from those on the "

@@ -7,10 +7,12 @@ from gnnak.subgraphs.encodings import (
     StructuralEncoding,
     WithEncodings,
     closed_walks,
+    distance_counts,
     resistance,
     root_mark,
     rrwp,
     short_distance,
+    structural_encodings,
 )
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.induce import (
@@ -49,6 +51,7 @@ __all__ = [
     "across_whole",
     "capped_egonets",
     "closed_walks",
+    "distance_counts",
     "edge_pairs",
     "egonets",
     "extract",
@@ -61,6 +64,7 @@ __all__ = [
     "rooted_from_pyg",
     "rrwp",
     "short_distance",
+    "structural_encodings",
     "walk_subgraphs",
     "whole_graphs",
 ]

@@ -15,7 +15,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
 PART = "gnnak_part"
-"""Attribute that marks an `edge_index` without subgraphs as part of a larger graph."""
+"""Attribute that marks an `edge_index` as part of a larger graph."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import OptionError
-from gnnak.graphs.adjacency import components
-from gnnak.graphs.ragged import counts_of, pointers
-from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, check_free
+from gnnak.graphs.adjacency import components, incoming
+from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
+from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, CopyLimit, check_free
 from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
+from gnnak.subgraphs.induce import find_sorted
+from gnnak.subgraphs.reach import egonets_of
 from gnnak.subgraphs.rooted import Encoded, EncodingAxis, RootedSubgraphs, cached
 from gnnak.subgraphs.whole import check_batch, graph_sizes, whole_graphs
-from gnnak.typing import check_choice, check_count
+from gnnak.typing import PairEncoding, check_choice, check_count
 
 
 def encode_once(
@@ -39,8 +42,7 @@ def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
 
 def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
     """Return 1 for each node copy that is the root of its subgraph, else 0, [m]."""
-    root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    return (subgraphs.node == root).long()
+    return (subgraphs.node == _roots(subgraphs)).long()
 
 
 def short_distance(subgraphs: RootedSubgraphs, most: int) -> Tensor:
@@ -80,11 +82,11 @@ def rrwp(
     """
 
     def compute() -> Tensor:
-        size = subgraphs.known_num_nodes
-        whole = _all_pairs(edge_index, size, batch)
+        size, parts = subgraphs.known_num_nodes, _parts(subgraphs, edge_index, batch)
+        whole = _all_pairs(edge_index, size, parts)
         degree = counts_of(edge_index[1], size).double()
         step = (1 / degree).index_select(0, edge_index[1])
-        place = _place(subgraphs, whole, batch)
+        place = _place(subgraphs, whole, parts)
         return _walks(whole, step, torch.zeros_like(degree), num_steps, place)
 
     key = StructuralEncoding("rrwp", num_steps)
@@ -113,8 +115,8 @@ def closed_walks(
     """
 
     def compute() -> Tensor:
-        size = subgraphs.known_num_nodes
-        whole = _all_pairs(edge_index, size, batch)
+        size, parts = subgraphs.known_num_nodes, _parts(subgraphs, edge_index, batch)
+        whole = _all_pairs(edge_index, size, parts)
         scale = (counts_of(edge_index[1], size).double() + 1).rsqrt()
         step = scale[edge_index[0]] * scale[edge_index[1]]
         return _walks(whole, step, scale.square(), num_steps, whole.centroid)[:, 1:]
@@ -123,9 +125,29 @@ def closed_walks(
     return encode_once(subgraphs, key, "nodes", compute)
 
 
-def _all_pairs(
-    edge_index: Tensor, num_nodes: int, batch: Tensor | None
-) -> RootedSubgraphs:
+def _parts(
+    subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None
+) -> Tensor:
+    """Return `batch` or, if it is None, the number of each node's part, [n].
+
+    A part is an interval of nodes that neither an edge nor a pair (root, node) leaves.
+    So the graphs of a batch are encoded one by one even if `batch` is unknown.
+    """
+    if batch is not None:
+        return batch
+    root, size = _roots(subgraphs), subgraphs.known_num_nodes
+    joined = torch.cat([edge_index, torch.stack([root, subgraphs.node])], dim=1)
+    begin, end = (counts_of(ends, size) for ends in (joined.amin(0), joined.amax(0)))
+    is_last = ((begin - end).cumsum(0) == 0).long()
+    return is_last.cumsum(0) - is_last
+
+
+def _roots(subgraphs: RootedSubgraphs) -> Tensor:
+    """Return the root of the subgraph of each node copy, [m]."""
+    return subgraphs.root.index_select(0, subgraphs.subgraph)
+
+
+def _all_pairs(edge_index: Tensor, num_nodes: int, batch: Tensor) -> RootedSubgraphs:
     batch = check_batch(batch, edge_index, num_nodes)
     nodes, edges = graph_sizes(batch, edge_index)
     needed = BYTES_PER_COPY * float((nodes.double() * (nodes + edges)).sum())
@@ -158,13 +180,10 @@ def _walks(
     return found
 
 
-def _place(
-    subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
-) -> Tensor:
+def _place(subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor) -> Tensor:
     """Return the index in `whole`, the whole graphs, of each node copy, [m]."""
-    root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    first = pointers(whole.sizes)[:-1] - (0 if batch is None else first_nodes(batch))
-    return first.index_select(0, root) + subgraphs.node
+    first = pointers(whole.sizes)[:-1] - first_nodes(batch)
+    return first.index_select(0, _roots(subgraphs)) + subgraphs.node
 
 
 def first_nodes(batch: Tensor) -> Tensor:
@@ -205,8 +224,8 @@ def _resistance(
     subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None
 ) -> Tensor:
     size = subgraphs.known_num_nodes
-    batch = edge_index.new_zeros(size) if batch is None else batch
-    root, node = subgraphs.root.index_select(0, subgraphs.subgraph), subgraphs.node
+    batch = _parts(subgraphs, edge_index, batch)
+    root, node = _roots(subgraphs), subgraphs.node
     found = torch.zeros(node.numel(), dtype=torch.double, device=edge_index.device)
     local = torch.arange(size, device=batch.device) - first_nodes(batch)
     component, _ = components(edge_index, size)
@@ -272,8 +291,86 @@ def _regular_laplacian(
     return matrix + torch.diag_embed((of < 0).double())
 
 
-StructuralName = Literal["rrwp", "resistance", "closed-walks"]
-FUNCTIONS = {"rrwp": rrwp, "resistance": resistance, "closed-walks": closed_walks}
+TRIPLE_CHUNK = 1 << 22
+"""`distance_counts` compares the distances of about this many triples at a time."""
+
+
+def distance_counts(
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    batch: Tensor | None = None,
+    max_distance: int = 3,
+) -> Tensor:
+    r"""Count the nodes at each pair of distances to the root and to the node.
+
+    $$C_{uv}[a, b] = |\{w : d(u, w) = a,\, d(v, w) = b\}|$$
+
+    for the root $u$ and the node $v$ of a node copy. $d(u, w)$ is the length of the
+    shortest path from $w$ to $u$ in the whole graph, not only in the subgraph of $u$.
+    All distances above $D$ = `max_distance`, and missing paths, count as $D + 1$. There
+    is no count for $a = b = D + 1$, so that nodes far from both do not matter.
+
+    Args:
+        subgraphs: The rooted subgraphs, which cache the result.
+        edge_index: Directed edges, [2, e].
+        batch: Ignored, since nodes of other graphs are far from both.
+        max_distance: The largest distance that is distinguished, $D$.
+
+    Returns:
+        Counts in float64, [m, (D + 2)^2 - 1]; $C_{uv}[a, b]$ is in column
+        $a (D + 2) + b$.
+    """
+    compute = partial(_distance_counts, subgraphs, edge_index, max_distance)
+    key = StructuralEncoding("distance-counts", max_distance=max_distance)
+    return encode_once(subgraphs, key, "copies", compute)
+
+
+def _distance_counts(
+    subgraphs: RootedSubgraphs, edge_index: Tensor, most: int
+) -> Tensor:
+    size, far, base = subgraphs.known_num_nodes, most + 1, most + 2
+    root, node = _roots(subgraphs), subgraphs.node
+    what = f"the distance counts of {node.numel():,} node copies"
+    advice = "lower max_distance or the nodes per batch, or use smaller subgraphs"
+    check_free(16.0 * base**2 * node.numel(), node.device, what, advice)
+    every, limit = torch.arange(size, device=node.device), CopyLimit(None, node.device)
+    neighbors = incoming(edge_index, size)
+    near = egonets_of(every, neighbors, most, limit, all_roots=True, edges=False)
+    ptr, key = near.by("subgraph").ptr, near.subgraph * size + near.node
+    rings = counts_of(near.subgraph * far + near.hop, size * far).view(size, far)
+    found = near.hop.new_empty(node.numel(), base, base)
+    work = ptr.diff().index_select(0, root)
+    for first, stop in pairwise([0, *chunk_cuts(work, TRIPLE_CHUNK), node.numel()]):
+        u, v = root[first:stop], node[first:stop]
+        copy, entry = ragged_ranges(ptr.index_select(0, u), work[first:stop])
+        w = near.node.index_select(0, entry)
+        place, is_near = find_sorted(key, v.index_select(0, copy) * size + w)
+        a = near.hop.index_select(0, entry)
+        b = torch.where(is_near, near.hop[place], far)
+        counts = counts_of((copy * base + a) * base + b, u.numel() * base**2)
+        found[first:stop] = counts.view(-1, base, base)
+    found[:, far, :far] = rings[node] - found[:, :far, :far].sum(dim=1)
+    return found.flatten(1)[:, :-1].double()
+
+
+class _Kind(NamedTuple):
+    """One kind of structural encoding: its function and the option that it reads."""
+
+    function: Callable[..., Tensor]
+    option: Literal["num_steps", "max_distance"] | None
+    channels: Callable[[int], int]
+    """Maps the value of the option to the number of columns."""
+
+
+StructuralName = Literal["rrwp", "resistance", "closed-walks", "distance-counts"]
+KINDS: dict[StructuralName, _Kind] = {
+    "rrwp": _Kind(rrwp, "num_steps", lambda steps: steps + 1),
+    "resistance": _Kind(resistance, None, lambda _: 1),
+    "closed-walks": _Kind(closed_walks, "num_steps", lambda steps: steps),
+    "distance-counts": _Kind(
+        distance_counts, "max_distance", lambda most: (most + 2) ** 2 - 1
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -281,21 +378,38 @@ class StructuralEncoding:
     """A kind of structural encoding. Call it to compute the values for subgraphs.
 
     >>> StructuralEncoding("rrwp", num_steps=8)
-    StructuralEncoding(name='rrwp', num_steps=8)
+    StructuralEncoding(name='rrwp', num_steps=8, max_distance=None)
     """
 
     name: StructuralName
-    """The function that computes the values: "rrwp", "resistance" or "closed-walks"."""
+    """The function that computes the values: "rrwp", "resistance", "closed-walks" or
+    "distance-counts"."""
     num_steps: int | None = None
-    """Number of steps of the walks; None for `resistance`, which has no steps."""
+    """For "rrwp" and "closed-walks": number of steps of the walks. Otherwise None."""
+    max_distance: int | None = None
+    """For "distance-counts": the largest distance that is distinguished. Otherwise
+    None."""
 
     def __post_init__(self) -> None:
-        check_choice("a structural encoding", self.name, FUNCTIONS)
-        if self.name != "resistance":
-            check_count("num_steps", self.num_steps, least=1)
-        elif self.num_steps is not None:
-            told = f"num_steps is {self.num_steps}, but resistance distances have no"
-            raise OptionError(f"{told} steps; leave num_steps out.")
+        check_choice("a structural encoding", self.name, KINDS)
+        for option in ("num_steps", "max_distance"):
+            value = getattr(self, option)
+            if option == KINDS[self.name].option:
+                check_count(option, value, least=1)
+            elif value is not None:
+                told = f"{option} is {value}, but {self.name!r} has no such option"
+                raise OptionError(f"{told}; leave {option} out.")
+
+    @property
+    def options(self) -> dict[str, int]:
+        """The option that the encoding reads, if any, as a keyword argument."""
+        option = KINDS[self.name].option
+        return {} if option is None else {option: getattr(self, option)}
+
+    @property
+    def channels(self) -> int:
+        """Number of columns of the encoding; one if it is a vector."""
+        return KINDS[self.name].channels(*(self.options.values() or (0,)))
 
     def __call__(
         self,
@@ -304,8 +418,26 @@ class StructuralEncoding:
         batch: Tensor | None = None,
     ) -> Tensor:
         """Compute the encoding of all nodes or node copies; arguments as in `rrwp`."""
-        options = {} if self.num_steps is None else {"num_steps": self.num_steps}
-        return FUNCTIONS[self.name](subgraphs, edge_index, batch, **options)
+        function = KINDS[self.name].function
+        return function(subgraphs, edge_index, batch, **self.options)
+
+
+def structural_encodings(
+    pairs: Sequence[PairEncoding], num_steps: int = 20, max_distance: int = 3
+) -> tuple[StructuralEncoding, ...]:
+    """Return the encodings among `pairs` that depend on more than root and distance.
+
+    >>> structural_encodings(("distance", "rrwp"))
+    (StructuralEncoding(name='rrwp', num_steps=20, max_distance=None),)
+    """
+    known: dict[str, StructuralEncoding] = {
+        "rrwp": StructuralEncoding("rrwp", num_steps),
+        "resistance": StructuralEncoding("resistance"),
+        "distance-counts": StructuralEncoding(
+            "distance-counts", max_distance=max_distance
+        ),
+    }
+    return tuple(known[name] for name in pairs if name in known)
 
 
 @dataclass(frozen=True)

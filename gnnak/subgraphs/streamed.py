@@ -12,6 +12,7 @@ from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.graphs.ragged import chunk_cuts
 from gnnak.subgraphs.advice import can_choose_roots
 from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.encodings import without_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.pagerank import PageRankNeighbors
 from gnnak.subgraphs.reach import count_walks
@@ -65,6 +66,7 @@ class Stream(LazySlices):
 def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
     """Return an upper bound of the number of nodes of each subgraph, [n]."""
     size, device = neighbors.num_nodes, neighbors.node.device
+    extractor = without_encodings(extractor)
     if isinstance(extractor, PageRankNeighbors):
         return torch.full((size,), min(extractor.size, size), device=device)
     if not isinstance(extractor, EgoNets):

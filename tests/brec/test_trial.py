@@ -5,6 +5,7 @@ import networkx as nx
 import pytest
 import torch
 
+from gnnak.brec import records
 from gnnak.brec.data import load_brec
 from gnnak.brec.run import Progress, Trials, summary
 from gnnak.brec.trial import (
@@ -302,3 +303,15 @@ def test_verdict_needs_significance_and_reliability():
 def test_paired_test_needs_two_equal_shapes():
     with pytest.raises(OptionError, match=r"shapes \[3, 2\] and \[4, 2\]; give two"):
         paired_test(torch.zeros(3, 2), torch.zeros(4, 2))
+
+
+@pytest.mark.parametrize("model", ["gin-ak+", "sswl+-gin"])
+def test_encodings_of_pairs_reach_the_network_and_have_no_ceiling(model):
+    pairs = ["distance", "distance-counts"]
+    options = trial_options(model, pairs=pairs, num_layers=1, channels=8)
+    assert options.build_network((0, 1)).extractor.encodings[0].name == pairs[1]
+    assert records.ceiling_of(options) is None
+    assert records.no_ceiling(options).endswith(
+        "with the encodings distance, distance-counts."
+    )
+    assert records.ceiling_of(trial_options(model, pairs=["distance"])) is not None

@@ -11,6 +11,7 @@ from tests.docs.blocks import ROOT
 
 PAPER: dict[str, tuple[object, ...]] = {
     "hop_channels": (),  # as wide as the node states; no number is right for all
+    "pairs": (("distance",),),
     "encodings": (None,),
     "reduce": ("sum", "mean"),
     "fuse": ("sum",),  # "concat" adds a Linear to the paper's concatenation

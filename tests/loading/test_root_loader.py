@@ -309,7 +309,7 @@ WRONG_OPTIONS = {
     "shuffle": ({"shuffle": 1}, "shuffle is 1"),
     "context": ({"context": None}, "context is None"),
     "a class": ({"subgraphs": EgoNets}, "subgraphs is the class EgoNets"),
-    "whole graphs": ({"subgraphs": WholeGraphs()}, "copies whole graphs"),
+    "whole graphs": ({"subgraphs": WholeGraphs()}, "reads whole graphs"),
     "device": ({"device": "meta"}, "device 'meta' cannot be used"),
     "epoch": ({"seed": -1}, "seed is -1"),
 }

@@ -12,6 +12,7 @@ from torch_geometric.utils import degree
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from gnnak.errors import SubgraphError
+from gnnak.subgraphs import WithEncodings, structural_encodings
 from tests.gpu import needs_gpu
 from tests.loop.models import Gine, in_float32, mae, molecules, ring_graphs, twins
 from tests.loop.test_buffers import CAPTURED, NOT_CAPTURED
@@ -52,6 +53,14 @@ def test_captured_steps_equal_uncaptured_ones(options, nodes):
     model = Gine(nodes=nodes)
     model = uplift(model, num_hops=1) if options else model
     assert_captured(model, molecules(136, nodes=nodes), **options)
+
+
+@needs_gpu
+def test_captured_steps_with_encodings_of_pairs_equal_uncaptured_ones():
+    pairs = ("distance", "rrwp", "distance-counts")
+    encoded = WithEncodings(EgoNets(1), structural_encodings(pairs))
+    model = uplift(Gine(), num_hops=1, pairs=pairs)
+    assert_captured(model, molecules(136), subgraphs=encoded)
 
 
 @needs_gpu

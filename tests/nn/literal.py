@@ -33,6 +33,45 @@ def distances(edge_index: Tensor, root: int, num_hops: int) -> dict[int, int]:
     return far
 
 
+def counted(edge_index: Tensor, size: int, u: int, v: int, most: int) -> Tensor:
+    """How many nodes w have each pair of distances (u, w), (v, w); see the docstring of
+    `distance_counts`."""
+    near = [distances(edge_index, end, most) for end in (u, v)]
+    counts = torch.zeros(most + 2, most + 2, dtype=torch.double)
+    for w in range(size):
+        counts[near[0].get(w, most + 1), near[1].get(w, most + 1)] += 1
+    return counts.flatten()[:-1]
+
+
+def pair_values(name: str, edge_index: Tensor, size: int, u: int, v: int) -> Tensor:
+    """The structural encoding of root u and node v, from dense matrices and loops."""
+    if name == "distance-counts":
+        return counted(edge_index, size, u, v, 3)
+    dense = torch.zeros(size, size, dtype=torch.double)
+    for source, target in edge_index.t().tolist():
+        dense[target, source] += 1
+    if name == "rrwp":
+        walk = dense / dense.sum(dim=1, keepdim=True).clamp(min=1)
+        return torch.stack(
+            [torch.linalg.matrix_power(walk, k)[u, v] for k in range(21)]
+        )
+    dense = (dense + dense.t()) / 2
+    inverse = torch.linalg.pinv(torch.diag(dense.sum(dim=1)) - dense)
+    return (inverse[u, u] + inverse[v, v] - 2 * inverse[u, v])[None]
+
+
+def d(layer: GNNAK, edge_index, size, root, v, hop) -> Tensor:
+    """The encoding d of node v in the subgraph of the root: a sum of terms."""
+    terms = []
+    if layer.hop_table is not None:
+        terms.append(layer.hop_table.weight[hop])
+    if layer.pair_linears is not None:
+        for name, linear in layer.pair_linears.linears.items():
+            values = pair_values(name, edge_index, size, root, v)
+            terms.append(linear.weight @ values)
+    return sum(terms)
+
+
 def embeddings(layer: GNNAK, x, edge_index, edge_attr, root, far) -> dict[int, Tensor]:
     """Emb(i | Sub[root]) of every node i: the base GNN on one rooted subgraph."""
     at = {v: i for i, v in enumerate(sorted(far))}
@@ -42,8 +81,8 @@ def embeddings(layer: GNNAK, x, edge_index, edge_attr, root, far) -> dict[int, T
     rows = []
     for v in sorted(far):
         state = x[v]
-        if layer.hop_table is not None:
-            hop = layer.hop_table.weight[far[v]]
+        if layer.options.hop_channels:
+            hop = d(layer, edge_index, x.size(0), root, v, far[v])
             if layer.hop_linear is not None:
                 state = state + applied(layer.hop_linear, hop)
             else:
@@ -71,7 +110,7 @@ def by_the_equations(
         if name in layer.transforms:
             state = applied(layer.transforms[name], state)
         if name in layer.gates:
-            hop = layer.hop_table.weight[hops[pair]]
+            hop = d(layer, edge_index, x.size(0), pair[1], pair[0], hops[pair])
             state = state * torch.sigmoid(applied(layer.gates[name].linear, hop))
         return state
 

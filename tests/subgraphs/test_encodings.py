@@ -20,6 +20,7 @@ from gnnak.subgraphs import (
     StructuralEncoding,
     WholeGraphs,
     WithEncodings,
+    distance_counts,
     extract,
     resistance,
     root_mark,
@@ -35,6 +36,7 @@ from gnnak.subgraphs.encodings import (
 )
 from gnnak.testing import small_graphs
 from tests.graphs.graph_strategies import stores
+from tests.nn.literal import counted
 from tests.training.small import triangles
 
 GRAPHS = small_graphs()
@@ -101,14 +103,80 @@ def test_resistance_of_a_path_is_its_length():
 def test_encodings_of_a_batch_are_those_of_its_graphs():
     graphs = list(GRAPHS.values())
     whole = Batch.from_data_list(graphs)
-    subgraphs = EgoNets(2)(whole.edge_index, whole.num_nodes)
-    for encode in (rrwp, resistance, closed_walks):
+    for encode in (rrwp, resistance, closed_walks, distance_counts):
         alone = [
             encode(EgoNets(2)(data.edge_index, data.num_nodes), data.edge_index)
             for data in graphs
         ]
-        found = encode(subgraphs, whole.edge_index, whole.batch)
-        torch.testing.assert_close(found, torch.cat(alone))
+        for batch in (whole.batch, None):
+            # A fresh record has no cached encodings.
+            fresh = EgoNets(2)(whole.edge_index, whole.num_nodes)
+            found = encode(fresh, whole.edge_index, batch)
+            torch.testing.assert_close(found, torch.cat(alone))
+
+
+def test_encodings_without_batch_join_the_parts_of_a_pair():
+    """A pair (root, node) of two components is in one part, and no walk joins it."""
+    edges = GRAPHS["two components"].edge_index
+    found = rrwp(WholeGraphs()(edges, 5), edges, num_steps=2)
+    far = torch.tensor([[0, 2], [4, 1]])
+    assert not found.view(5, 5, 3)[far[:, 0], far[:, 1]].any()
+
+
+def assert_counted(edge_index, num_nodes, most, num_hops=2):
+    subgraphs = EgoNets(num_hops)(edge_index, num_nodes)
+    found = distance_counts(subgraphs, edge_index, max_distance=most)
+    pairs = zip(subgraphs.subgraph.tolist(), subgraphs.node.tolist(), strict=True)
+    wanted = [counted(edge_index, num_nodes, *p, most) for p in pairs]
+    assert found.shape == (subgraphs.num_copies, (most + 2) ** 2 - 1)
+    assert torch.equal(found, torch.stack(wanted) if wanted else found)
+
+
+def test_distance_counts_of_a_path_by_hand():
+    """D = 1, so that a, b = 2 means "farther than 1"."""
+    subgraphs = WholeGraphs()(PATH, 3)
+    found = distance_counts(subgraphs, PATH, max_distance=1).view(3, 3, 8)
+    # Columns:  00 01 02 10 11 12 20 21
+    same_end = [1, 0, 0, 0, 1, 0, 0, 0]  # u = v = 0: itself, and its neighbour 1
+    beside = [
+        0,
+        1,
+        0,
+        1,
+        0,
+        0,
+        0,
+        1,
+    ]  # (0, 1): 0 is at (0, 1), 1 at (1, 0), 2 at (2, 1)
+    ends = [0, 0, 1, 0, 1, 0, 1, 0]  # (0, 2): 0 at (0, 2), 1 at (1, 1), 2 at (2, 0)
+    middle = [1, 0, 0, 0, 2, 0, 0, 0]  # u = v = 1: itself, and both neighbours
+    back = [0, 1, 0, 1, 0, 1, 0, 0]  # (1, 0): 1 at (0, 1), 0 at (1, 0), 2 at (1, 2)
+    wanted = [[same_end, beside, ends], [back, middle, back], [ends, beside, same_end]]
+    assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_distance_counts_of_corner_cases_are_those_of_loops(name):
+    assert_counted(GRAPHS[name].edge_index, GRAPHS[name].num_nodes, most=2)
+
+
+@given(stores(), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_distance_counts_are_those_of_loops(store, most):
+    batch = store[:]
+    assert_counted(batch.edge_index, batch.num_nodes, most)
+
+
+def test_distance_counts_in_chunks_and_of_some_roots(monkeypatch):
+    edges, roots = GRAPHS["directed"].edge_index, torch.tensor([2, 0])
+    size = GRAPHS["directed"].num_nodes
+    subgraphs = EgoNets(2)(edges, size)
+    wanted = distance_counts(subgraphs, edges)
+    monkeypatch.setattr("gnnak.subgraphs.encodings.TRIPLE_CHUNK", 3)
+    assert torch.equal(distance_counts(EgoNets(2)(edges, size), edges), wanted)
+    some = extract(EgoNets(2), edges, size, roots=roots)
+    rows = [wanted[subgraphs.subgraph == root] for root in roots.tolist()]
+    assert torch.equal(distance_counts(some, edges), torch.cat(rows))
 
 
 def test_resistance_of_many_graphs_is_that_of_smaller_groups(monkeypatch):
@@ -150,6 +218,7 @@ ENCODINGS = (
     StructuralEncoding("rrwp", 4),
     StructuralEncoding("resistance"),
     StructuralEncoding("closed-walks", 3),
+    StructuralEncoding("distance-counts", max_distance=1),
 )
 ENCODED = WithEncodings(EgoNets(2), ENCODINGS)
 
@@ -226,7 +295,7 @@ def test_cache_counts_the_memory_of_encodings(monkeypatch):
     store = triangles(4).store
     bare, cached = (cache_subgraphs(store, each) for each in (EgoNets(2), ENCODED))
     copies, nodes = bare.node.numel(), int(store.num_nodes.sum())
-    more = 8 * (copies * (5 + 1) + nodes * 3)
+    more = 8 * (copies * (5 + 1 + 8) + nodes * 3)
     assert cached.int32_bytes == bare.int32_bytes + more
     assert cache_if_small(store, ENCODED, cached.int32_bytes) is not None
     assert cache_if_small(store, ENCODED, cached.int32_bytes - 1) is None
@@ -264,7 +333,9 @@ def test_with_encodings_checks_the_subgraphs_of_your_own_extractor():
     [
         (("rwse", 3), "a structural encoding"),
         (("rrwp",), "num_steps"),
-        (("resistance", 3), "have no steps; leave num_steps out"),
+        (("distance-counts", 3), "num_steps is 3, but 'distance-counts' has no"),
+        (("distance-counts", None, 0), "max_distance is 0; give a whole number"),
+        (("resistance", 3), "has no such option; leave num_steps out"),
     ],
 )
 def test_structural_encoding_with_wrong_options_says_so(given, message):

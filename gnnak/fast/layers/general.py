@@ -23,12 +23,12 @@ from gnnak.fast.layers.convs import can_run, edge_states, has_dtype_of, run_conv
 from gnnak.fast.layers.gather import mean_of
 from gnnak.fast.layers.parts import (
     REDUCES,
+    Rows,
     Serves,
     autocast_dtype,
     distinct_rows,
     edges_of,
     has_hooks,
-    implements,
     lift,
     with_unit_stride,
 )
@@ -320,7 +320,6 @@ class _GatedPools(torch.autograd.Function):
         return grad_states, None, None, None, *of_tables
 
 
-@implements("embed")
 def fused_embedding(
     serves: Serves,
     layer: GNNAK,
@@ -338,6 +337,9 @@ def fused_embedding(
     edge_attr = distinct_rows(edge_attr)
     rows, edges = hop_rows(layer, subgraphs), edges_of(subgraphs, edge_attr)
     add, conv = layer.hop_linear is not None, layer.gnn
+    if layer.pair_linears is not None:
+        c = Rows(layer.augment(x, subgraphs))
+        return layer.project(run_conv(conv, c, edge_attr, edges))
     if not isinstance(conv, GINEConv):
         c = lift(x, _embeddings(layer), rows, subgraphs, add, dtype)
         return layer.project(run_conv(conv, c, edge_attr, edges))
@@ -361,8 +363,8 @@ def _can_fuse_conv(
     if not is_small(table) or layer.calling.keywords is not None:
         return False
     width, conv = x.size(1), layer.gnn
-    if table is not None and layer.hop_linear is None:
-        width += table.weight.size(1)
+    if layer.hop_linear is None:
+        width += layer.options.hop_channels
     return has_dtype_of(conv, x, e) and can_run(conv, e, width)
 
 
@@ -390,7 +392,8 @@ def can_fuse_pools(
     known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
     pools = any(name != "centroid" for name in layer.encodings)
     reduces = {layer.reduce, context_reduce} <= set(REDUCES)
-    fits = reduces and not layer.transforms and is_small(layer.hop_table)
+    tables = is_small(layer.hop_table) and layer.pair_linears is None
+    fits = reduces and not layer.transforms and tables
     return known and pools and fits
 
 

@@ -24,6 +24,7 @@ from gnnak.fast.layers.convs import fits_gcn, is_changed, run_gcn
 from gnnak.fast.layers.general import (
     POOL_BY,
     can_fuse_pools,
+    fused_embedding,
     gate_tables,
     hop_rows,
     is_small,
@@ -271,6 +272,14 @@ def _run_convs(
     return c
 
 
+def _run_stack(layer: GNNAK, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Return the output of the base GNN, [m, c], from its input, [m, w]."""
+    stack = cast(Stack, layer.gnn)
+    dropout = cast(nn.Dropout, stack.after[1])
+    p = dropout.p if dropout.training else 0.0
+    return layer.project(_run_convs(_parts(stack), c, e, edges, p).values)
+
+
 @implements("encode")
 def encode_layer(
     serves: Serves,
@@ -294,18 +303,45 @@ def encode_layer(
         return pooled_encodings(layer, emb, subgraphs, context_reduce)
 
 
+@implements("embed")
+def embed_layer(
+    serves: Serves,
+    layer: GNNAK,
+    x: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | Inputs | None,
+) -> Tensor:
+    """Compute `GNNAK.embed`; with further encodings of pairs, also for a `Stack`."""
+    table_only = layer.pair_linears is None
+    if table_only or isinstance(edge_attr, Inputs) or not serves(x):
+        return fused_embedding(serves, layer, x, subgraphs, edge_attr)
+    if not _can_run_stack(layer, x, subgraphs, edge_attr):
+        return fused_embedding(serves, layer, x, subgraphs, edge_attr)
+    c = Rows(layer.augment(x, subgraphs).to(autocast_dtype(x) or x.dtype))
+    e = distinct_rows(edge_attr)
+    return _run_stack(layer, c, e, edges_of(subgraphs, e))
+
+
 def is_always_fused(layer: GNNAK) -> bool:
     """Return whether a layer is fused for any GPU input in float32 or bf16 autocast."""
     pools = bool(layer.transforms) and layer.reduce in REDUCES
-    return pools and layer.hop == "concat" and is_fused_stack(layer.gnn)
+    tables = layer.hop == "concat" and layer.pair_linears is None
+    return pools and tables and is_fused_stack(layer.gnn)
 
 
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    if not layer.transforms or layer.hop != "concat":
+    tables = layer.hop == "concat" and layer.pair_linears is None
+    if not layer.transforms or not tables or not is_small(layer.hop_table):
         return False
-    if not is_small(layer.hop_table) or not _has_fused_dtype(layer, x, e):
+    return _can_run_stack(layer, x, subgraphs, e)
+
+
+def _can_run_stack(
+    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
+) -> bool:
+    if not _has_fused_dtype(layer, x, e):
         return False
     if any(map(has_hooks, islice(layer.modules(), 1, None))):
         return False
@@ -399,10 +435,7 @@ def _with_dropout(
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
     """Compute the centroid encoding and pooled sums, with a dropout mask per MLP."""
-    stack = cast(Stack, layer.gnn)
-    dropout = cast(nn.Dropout, stack.after[1])
-    p = dropout.p if dropout.training else 0.0
-    emb = layer.project(_run_convs(_parts(stack), c, e, edges, p).values)
+    emb = _run_stack(layer, c, e, edges)
     gates = gate_tables(layer)
     encodings: dict[Encoding, Tensor] = {}
     for name, blocks in transforms.items():

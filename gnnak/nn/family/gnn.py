@@ -13,7 +13,12 @@ from gnnak.nn.norm import BatchNorm, make_norm, on_copies, on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.uplift import check_subgraphs
 from gnnak.sampling.estimate import SampledSubgraphs
-from gnnak.subgraphs.encodings import StructuralEncoding, root_mark, short_distance
+from gnnak.subgraphs.encodings import (
+    StructuralEncoding,
+    root_mark,
+    short_distance,
+    structural_encodings,
+)
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import (
@@ -118,18 +123,19 @@ class PairEncoder(nn.Module):
     The state of node $v$ in the subgraph rooted at $u$ becomes
 
     $$h_{u,v} = x_v + \text{Emb}([u = v]) + \text{Emb}(\min(d(u, v), D))
-        + W P_{uv} + w R_{uv}$$
+        + W_1 P_{uv} + W_2 R_{uv} + W_3 C_{uv}$$
 
     with one term for each name in `pairs`: "mark" (is the node the root?), "distance"
-    (shortest path), "rrwp" (random walk probabilities, see `rrwp`) and "resistance"
-    (see `resistance`). $W$ and $w$ are Linears without bias. Dropout applies to these
-    terms, not to $x_v$.
+    (shortest path), "rrwp" (random walk probabilities, see `rrwp`), "resistance" (see
+    `resistance`) and "distance-counts" (see `distance_counts`). Each $W$ is a Linear
+    without bias. Dropout applies to these terms, not to $x_v$.
 
     Args:
         pairs: Names of the encodings. If empty, $h_{u,v} = x_v$.
         channels: Width of the states.
         max_distance: Largest distance $D$ with an embedding of its own; larger
             distances, and nodes without a path to the root, share the embedding of $D$.
+            Also the largest distance that "distance-counts" distinguishes.
         num_steps: Number of steps of the random walks.
         dropout: Dropout probability of the encodings.
     """
@@ -150,13 +156,14 @@ class PairEncoder(nn.Module):
         self.max_distance = check_count("max_distance", max_distance, least=1)
         self.num_steps = check_count("num_steps", num_steps, least=1)
         self.pairs = tuple(pairs)
-        parts = {
-            "mark": lambda: nn.Embedding(2, channels),
-            "distance": lambda: nn.Embedding(max_distance + 1, channels),
-            "rrwp": lambda: nn.Linear(num_steps + 1, channels, bias=False),
-            "resistance": lambda: nn.Linear(1, channels, bias=False),
-        }
-        self.parts = nn.ModuleDict({name: parts[name]() for name in pairs})
+        columns = {each.name: each.channels for each in self.encodings}
+        self.parts = nn.ModuleDict()
+        for name in pairs:
+            if name in columns:
+                self.parts[name] = nn.Linear(columns[name], channels, bias=False)
+            else:
+                size = 2 if name == "mark" else max_distance + 1
+                self.parts[name] = nn.Embedding(size, channels)
         check_share("dropout", dropout)
         self.dropout = nn.Dropout(dropout)
 
@@ -176,7 +183,7 @@ class PairEncoder(nn.Module):
         for name, part in self.parts.items():
             if name in structural:
                 rows = structural[name](subgraphs, edge_index, batch)
-                rows = rows if rows.dim() == 2 else rows[:, None]
+                rows = rows.reshape(-1, structural[name].channels)
                 h = h + self.dropout(part(rows.to(x.dtype)))
                 continue
             if name == "mark":
@@ -193,11 +200,7 @@ class PairEncoder(nn.Module):
         If the extractor has not computed these (see `WithEncodings`), the forward pass
         computes them, and synchronises with a GPU.
         """
-        known = {
-            "rrwp": StructuralEncoding("rrwp", self.num_steps),
-            "resistance": StructuralEncoding("resistance"),
-        }
-        return tuple(known[name] for name in self.pairs if name in known)
+        return structural_encodings(self.pairs, self.num_steps, self.max_distance)
 
     def extra_repr(self) -> str:
         """Return the options of the encoder, as text for `repr`."""

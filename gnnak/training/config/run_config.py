@@ -38,6 +38,7 @@ ADDED = (
     "model.subgraphs.size",
     "model.subgraphs.alpha",
     "model.residual",
+    "model.pairs",
     "model.family",
     "model.family.pair_dropout",
     "model.family.norm",

@@ -37,14 +37,14 @@ def random_graph(num_nodes):
     return torch.randint(num_nodes, (2, 3 * num_nodes))
 
 
-def uplifted(name):
+def uplifted(name, **options):
     """Return an uplifted conv and its inputs; GINE also reads states of edges."""
     edge_index = random_graph(12)
     given = [torch.randn(12, 6).double(), edge_index]
     if name.startswith("GINE"):
         width = 3 if name == "GINE with wide edges" else 6
         given.append(torch.randn(edge_index.size(1), width).double())
-    return uplift(CONVS[name]().double(), num_hops=2), *given
+    return uplift(CONVS[name]().double(), num_hops=2, **options), *given
 
 
 @pytest.mark.parametrize("name", CONVS)
@@ -52,6 +52,16 @@ def test_uplifted_convs_equal_those_in_plain_pytorch(fused_operations, name):
     assert_fused_equals_plain(*uplifted(name))
     assert fused_operations.count("embed") == 1
     assert fused_operations.count("encode") == 1
+
+
+@pytest.mark.parametrize("pairs", [("distance", "rrwp"), ("distance-counts",)])
+@pytest.mark.parametrize("name", ["GINE", "GIN", "GCN", "SAGE"])
+def test_convs_with_pairs_equal_plain_pytorch(fused_operations, name, pairs):
+    """Only the convs are fused, since gates are no tables with a row per hop."""
+    given = uplifted(name, pairs=pairs)
+    assert_fused_equals_plain(*given)
+    assert fused_operations.count("embed") == 1
+    assert fused_operations.count("encode") == 0
 
 
 @pytest.mark.parametrize("hop", ["concat", "add"])

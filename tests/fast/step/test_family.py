@@ -31,9 +31,11 @@ from tests.training.small import edge_counts, small_config
 READS = {
     **{f"{name}-gin": None for name in MEMBERS},
     "ds-gin": ["mark", "distance", "rrwp", "resistance"],
+    "gin-ak+": ["distance", "rrwp", "resistance", "distance-counts"],
+    "gcn-ak+": ["distance-counts"],
 }
 """The models, with the option `pairs` if it is not the default."""
-COMPUTES = ("nested-gin", "ds-gin", "id-fast-gin")
+COMPUTES = ("nested-gin", "ds-gin", "id-fast-gin", "gin-ak+", "gcn-ak+")
 """Models with encodings that synchronise if the forward pass computes them."""
 
 SLOW = ("khop-gin", "sun-gin")
@@ -53,7 +55,8 @@ class HostCopies(TorchDispatchMode):
 
 def config_of(model, **options):
     if READS[model] is not None:
-        options["model__family__pairs"] = READS[model]
+        section = "model" if model.endswith("-ak+") else "model__family"
+        options[f"{section}__pairs"] = READS[model]
     return small_config(
         data__name="edges", model__name=model, model__subgraphs__num_hops=3, **options
     )
