@@ -8,9 +8,9 @@ from statistics import fmean
 from benchmarks.family import MODELS
 from benchmarks.markdown import RESULTS, markdown
 from gnnak.brec.data import GROUPS
-from gnnak.brec.records import ceiling_range
+from gnnak.brec.records import ceiling_of, ceiling_range, recorded_counts
 from gnnak.brec.run import PUBLISHED as PUBLISHED_COUNTS
-from gnnak.brec.trial import trial_options
+from gnnak.brec.trial import TrialOptions, trial_options
 from gnnak.models.factory import parse_name
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.records.results import Record, read_records
@@ -82,13 +82,13 @@ def result_lines(
     """
     counted = {model: r for (model, is_random), r in _newest(brec) if not is_random}
     lines = []
-    for model in MODELS:
+    for model in (*MODELS, "ppgn-ak+"):
         known = PUBLISHED.get(model, {})
         cells = [
             _cell(_errors(records, model, name), known.get(name), digits)
             for name, digits in (("zinc", 3), *((task, 4) for task in COUNTING))
         ]
-        ours = _count(counted[model], "all") if model in counted else ""
+        ours = _count(counted[model], GROUPS) if model in counted else ""
         published = PUBLISHED_COUNTS.get(_brec_name(model))
         cells.append(_beside(ours, "" if published is None else str(published)))
         if any(cells):
@@ -125,29 +125,45 @@ def brec_counts() -> str:
 
 
 def _is_usual(record: Record) -> bool:
-    """Return whether a record of `gnnak brec` has all groups and the usual options."""
-    options, counts = record["options"], record["seeds"].get(SEED, {})
+    """Return whether a record of `gnnak brec` has the usual options and seed."""
+    options = record["options"]
     random = None if options["epochs"] else 0
     usual = json.loads(
         json.dumps(asdict(trial_options(options["model"], epochs=random)))
     )
-    return options == usual and set(GROUPS) <= set(counts)
+    return options == usual and SEED in record["seeds"]
 
 
 def _newest(records: Sequence[Record]) -> list[tuple[tuple[str, bool], Record]]:
-    """Return the newest usual record of each model, trained or with random weights."""
-    found = {
-        (r["options"]["model"], r["options"]["epochs"] == 0): r
-        for r in records
-        if _is_usual(r)
-    }
-    return list(found.items())
+    """Return a record of each model, trained or random, with the newest of all groups.
+
+    The groups may have been run by separate commands.
+    """
+    found: dict[tuple[str, bool], Record] = {}
+    for record in filter(_is_usual, records):
+        options = record["options"]
+        place = options["model"], options["epochs"] == 0
+        counts = found.get(place, {"seeds": {SEED: {}}})["seeds"][SEED]
+        counts = counts | record["seeds"][SEED]
+        found[place] = record | {"seeds": {SEED: counts}}
+    return [(k, r) for k, r in found.items() if set(GROUPS) <= set(r["seeds"][SEED])]
 
 
-def _count(record: Record, group: str) -> str:
+def _count(record: Record, groups: Sequence[str]) -> str:
     """Return the count as released, and the count with the factor q, if it differs."""
-    found = record["seeds"][SEED][group]
-    return " / ".join(map(str, dict.fromkeys((found["released"], found["corrected"]))))
+    rows = [record["seeds"][SEED][group] for group in groups]
+    both = [sum(row[name] for row in rows) for name in ("released", "corrected")]
+    return " / ".join(map(str, dict.fromkeys(both)))
+
+
+def _ceiling(record: Record) -> str:
+    """Return the stored count of the test that bounds the network; "-" if unknown."""
+    test = ceiling_of(TrialOptions(**record["options"]))
+    if test is None:
+        return "-"
+    counts = recorded_counts(test, RESULTS / "wl_brec.jsonl")
+    known = [counts.get(group, (0, size)) for group, (_, size) in GROUPS.items()]
+    return ceiling_range(*map(sum, zip(*known, strict=True)))
 
 
 def _brec_name(model: str) -> str:
@@ -163,17 +179,14 @@ def brec_lines(records: Sequence[Record]) -> list[list[str]]:
     The count with the value times q is added if it differs from the count as released.
 
     Args:
-        records: Records of `gnnak brec`. Only those with all groups, seed 100 and the
-            options of the BREC paper count.
+        records: Records of `gnnak brec`. Only those with seed 100 and the options of
+            the BREC paper count. The groups may be in several records of a model.
     """
     lines = []
     for (model, is_random), record in _newest(records):
-        cells = [_count(record, group) for group in (*GROUPS, "all")]
-        bound, ceiling = record["ceiling"], "-"
-        if bound:
-            ceiling = ceiling_range(sum(bound["apart"].values()), bound["not_run"])
+        cells = [_count(record, groups) for groups in (*([g] for g in GROUPS), GROUPS)]
         published = record["published"].get(_brec_name(model))
         shown = "-" if published is None else str(published)
         label = f"`{model}`" + (", random weights" if is_random else "")
-        lines.append([label, *cells, ceiling, "-" if is_random else shown])
+        lines.append([label, *cells, _ceiling(record), "-" if is_random else shown])
     return lines

@@ -167,7 +167,7 @@ def count_ceiling(
     progress: Callable[[int], None],
 ) -> Record:
     """Count pairs that a WL test distinguishes; reuse counts in the file `records`."""
-    counts = _recorded(bound, records)
+    counts = recorded_counts(bound, records)
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
     rows = run_brec(missing, [bound], progress=progress)
     counts |= {row.group: (row.apart, len(row.not_run)) for row in rows}
@@ -188,7 +188,7 @@ def ceiling_range(apart: int, not_run: int) -> str:
     return f"{apart} to {apart + not_run}" if not_run else str(apart)
 
 
-def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
+def recorded_counts(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
     """Return the stored numbers of distinguished and of untested pairs, by group."""
     wanted = bound.read()
     counts = {}

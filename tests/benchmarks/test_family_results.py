@@ -5,6 +5,7 @@ from benchmarks.family_results import brec_lines, result_lines
 from gnnak.brec.data import GROUPS
 from gnnak.brec.trial import trial_options
 from gnnak.training.config.experiment import load_experiment
+from gnnak.training.records.results import append_record
 
 
 def run(model: str, name: str, test: float, seed: int = 0, epochs: int | None = None):
@@ -29,49 +30,69 @@ def test_result_lines_show_means_over_seeds_of_runs_with_the_usual_options():
         run("sswl+-gin", "star", 0.00667),
         run("gin", "zinc", 0.17),
     ]
-    counts = {name: {"released": 258, "corrected": 260} for name in (*GROUPS, "all")}
-    brec = {"options": options_of("sswl+-gin"), "seeds": {"100": counts}}
-    random = {"options": options_of("gin", epochs=0), "seeds": {"100": counts}}
+    seeds = counts_of(1, 2)
+    brec = {"options": options_of("sswl+-gin"), "seeds": seeds}
+    random = {"options": options_of("gin", epochs=0), "seeds": seeds}
     lines = {line[0]: line[1:] for line in result_lines(records, [brec, random])}
     assert lines["`gin`"] == ["0.170", "", "", "", "", ""]
     assert lines["`sswl+-gin`"] == [
         *("0.075, 2 seeds (0.070)", "(0.0059)", "(0.0063)"),
-        *("0.0067 (0.0077)", "(0.0075)", "258 / 260 (248)"),
+        *("0.0067 (0.0077)", "(0.0075)", "7 / 14 (248)"),
     ]
     assert lines["`ds-gin`"] == ["(0.116)", "", "", "", "", "(222)"]
 
 
+def counts_of(released: int, corrected: int | None = None, groups=GROUPS):
+    both = {"released": released, "corrected": corrected or released}
+    return {"100": dict.fromkeys(groups, both)}
+
+
 def test_brec_lines_show_both_tests_only_where_they_differ():
-    counts = {name: {"released": 2, "corrected": 2} for name in (*GROUPS, "all")}
-    counts["cfi"] = {"released": 3, "corrected": 1}
-    record = {
-        "options": options_of("sun-gin"),
-        "seeds": {"100": counts},
-        "ceiling": {"apart": {"basic": 60, "cfi": 41}, "not_run": 0},
-        "published": {"SUN": 223},
-    }
+    seeds = counts_of(2)
+    seeds["100"]["cfi"] = {"released": 3, "corrected": 1}
+    record = {"options": options_of("sun-gin"), "seeds": seeds}
+    record["published"] = {"SUN": 223}
     (line,) = brec_lines([record])
-    assert line == ["`sun-gin`", *"2222", "3 / 1", "2", "2", "2", "101", "223"]
-    partly = {"apart": {"basic": 60, "4-vertex": 0}, "not_run": 20}
-    (line,) = brec_lines([record | {"ceiling": partly}])
-    assert line[-2] == "60 to 80"
+    cells = ["2", "2", "2", "2", "3 / 1", "2", "2", "15 / 13"]
+    assert line == ["`sun-gin`", *cells, "251", "223"]
     random = {"options": options_of("sun-gin", epochs=0)}
     lines = brec_lines([record, record | random])
     assert [line[0] for line in lines] == ["`sun-gin`", "`sun-gin`, random weights"]
-    other = {"options": options_of("ppgn-ak+"), "ceiling": None}
+    other = {"options": options_of("ppgn-ak+")}
     (line,) = brec_lines([record | other])
-    assert line[-2:] == ["-", "-"]
+    assert line[-2:] == ["297", "-"]
 
 
-def test_brec_lines_leave_out_other_options_groups_and_seeds():
-    counts = {name: {"released": 2, "corrected": 2} for name in (*GROUPS, "all")}
-    usual = {"ceiling": None, "published": {}, "options": options_of("sun-gin")}
-    usual["seeds"] = {"100": counts}
+def test_brec_lines_show_ceilings_from_the_records_of_the_wl_tests(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("benchmarks.family_results.RESULTS", tmp_path)
+    record = {"options": options_of("sun-gin"), "seeds": counts_of(2), "published": {}}
+    wl = {"test": "gswl", "options": {"num_hops": 6, "readout": "vs"}}
+    groups = {name: {"apart": 5, "not_run": []} for name in GROUPS if name != "cfi"}
+    append_record(tmp_path / "wl_brec.jsonl", wl | {"groups": groups})
+    assert brec_lines([record])[0][-2] == "30 to 130"
+    cfi = {"cfi": {"apart": 7, "not_run": [1, 2]}}
+    append_record(tmp_path / "wl_brec.jsonl", wl | {"groups": cfi})
+    assert brec_lines([record])[0][-2] == "37 to 39"
+
+
+def test_brec_lines_join_the_groups_of_several_records():
+    usual = {"published": {}, "options": options_of("sun-gin")}
+    first, *others = GROUPS
+    one = usual | {"seeds": counts_of(1, groups=[first])}
+    rest = usual | {"seeds": counts_of(2, groups=others)}
+    assert brec_lines([one]) == brec_lines([rest]) == []
+    newer = usual | {"seeds": counts_of(3, groups=[first])}
+    (line,) = brec_lines([one, rest, newer])
+    assert line[1:9] == ["3", *"222222", "15"]
+
+
+def test_brec_lines_leave_out_other_options_and_seeds():
+    usual = {"published": {}, "options": options_of("sun-gin"), "seeds": counts_of(2)}
     assert len(brec_lines([usual])) == 1
-    part = {"basic": counts["basic"], "all": counts["all"]}
     for change in (
         {"options": options_of("sun-gin", num_layers=2)},
-        {"seeds": {"7": counts}},
-        {"seeds": {"100": part}},
+        {"seeds": {"7": counts_of(2)["100"]}},
     ):
         assert brec_lines([usual | change]) == []
