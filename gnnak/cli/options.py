@@ -187,6 +187,11 @@ class DataOptions:
     seed: int | None = option(
         min=0, help="Seed of weights and batches.", show_default="0"
     )
+    best: bool = flag(
+        "--best",
+        help="Use the model and settings with the best score that is known to us "
+        "(zinc); other options may change them.",
+    )
     settings: list[str] | None = SETTINGS
     data_dir: Path | None = DATA_DIR
 
@@ -205,7 +210,8 @@ class DataOptions:
         values = vars(self) | {"targets": self.target, "labels": self.targets}
         names = SECTIONS["data.own"].split()
         own = own_values(**{name: values.get(name) for name in names})
-        return find_config(self.experiment, self.options(), own, several_models)
+        given = self.experiment, self.options(), own, several_models
+        return find_config(*given, best=self.best)
 
 
 @dataclass

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = examples(
     "gnnak train zinc --model gin-ak+ --seed 0",
+    "gnnak train zinc --best",
     "gnnak train molecules.csv --smiles smiles --target logp --skip-bad",
     "gnnak train graphs.g6 --targets labels.csv --metric roc-auc --folds 5",
     "gnnak train counting --target star --epochs 50 --channels 64",

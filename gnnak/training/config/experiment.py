@@ -27,6 +27,8 @@ from gnnak.training.config.run_config import DataConfig, RunConfig
 from gnnak.typing import check_count, check_known
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
+EXTRA = ("runs", "members", "best")
+"""Keys of a YAML file that are not options of a run."""
 CONFIGS = Path(__file__).parents[2] / "configs"
 """The folder of the YAML files that are installed with the package."""
 
@@ -42,11 +44,16 @@ class Experiment:
     """Number of runs, with seeds 0, 1, ...; tables show the mean over these runs."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Maps subgraph GNNs, such as "sswl+", to the options of their papers."""
+    best: Mapping[str, Any] = field(default_factory=dict)
+    """The model and options with the best known score; empty if none were measured."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
         if not isinstance(self.members, Mapping):
             raise OptionError(f"members is {shown(self.members)}; give name: options.")
+        if not isinstance(self.best, Mapping):
+            raise OptionError(f"best is {shown(self.best)}; give options.")
+        change(self.config, self.best)
         for member, options in self.members.items():
             check_known("subgraph GNN", member, MEMBERS)
             if not isinstance(options, Mapping):
@@ -86,13 +93,13 @@ def load_experiment(name: str) -> Experiment:
         more = ", or the path of a YAML file or of your own data"
         check_known("data set or file", name, experiment_names(), more)
     options = dict(read_yaml(path))
-    runs, members = options.pop("runs", 1), options.pop("members", {})
+    extra: dict[str, Any] = {k: options.pop(k) for k in EXTRA if k in options}
     try:
         options = full_names(options)
         for option, times in Counter(name for name, _ in _pairs(options)).items():
             if times > 1:
                 raise OptionError(f"{option} is set twice; remove one of both.")
-        return Experiment(path.stem, change(RunConfig(), options), runs, members)
+        return Experiment(path.stem, change(RunConfig(), options), **extra)
     except OptionError as error:
         raise OptionError(f"{path.name}: {error}") from error
 
@@ -223,14 +230,18 @@ def find_config(
     options: Mapping[str, Any],
     own: Mapping[str, Any],
     several_models: bool = False,
+    best: bool = False,
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
     `data` is the name of a data set, or the path of a YAML file or the user's own data.
     `own` has fields of `OwnData`; `options` has all other options. An option that the
-    model ignores raises `OptionError`, unless `several_models` is True.
+    model ignores raises `OptionError`, unless `several_models` is True. With `best`,
+    the defaults are the settings with the best known score.
     """
     options = full_names(options)
+    if best:
+        options = _best_options(data, options)
     if is_own(data):
         seed = options.get("train.seed", 0)
         whole = OwnData(path=data, **own)
@@ -253,6 +264,17 @@ def find_config(
     if not several_models:
         check_read(config.model, flat(options))
     return name, config
+
+
+def _best_options(data: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    if "model.name" in options:
+        raise OptionError("--best also chooses the model; leave out --model.")
+    best = {} if is_own(data) else flat(load_experiment(data).best)
+    if not best:
+        raise OptionError(
+            f"there are no best settings for {data}, only for zinc; leave out --best."
+        )
+    return best | dict(options)
 
 
 def is_own(data: str) -> bool:

@@ -1,5 +1,6 @@
 import pytest
 
+from benchmarks.markdown import RESULTS
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.training.config.experiment import (
     find_config,
@@ -8,6 +9,7 @@ from gnnak.training.config.experiment import (
     load_experiment,
     stopped_config,
 )
+from gnnak.training.records.results import read_records
 
 
 def test_load_experiment_reads_a_yaml_file(tmp_path):
@@ -58,6 +60,47 @@ def test_members_of_an_experiment_change_the_options_of_their_models(tmp_path):
     assert experiment.config_for("ds-gin").model.channels == 128
     assert experiment.config_for("dss-gcn").train.epochs == 3
     assert experiment.config_for() == experiment.config
+
+
+def test_best_settings_are_defaults_that_other_options_change(tmp_path):
+    path = tmp_path / "own.yaml"
+    best = "{model: {name: dss-gcn, dropout: 0.5}, train: {epochs: 4}}"
+    path.write_text(f"members: {{dss: {{model: {{channels: 8}}}}}}\nbest: {best}")
+    _, config = find_config(str(path), {"epochs": 7}, {}, best=True)
+    assert (config.model.name, config.model.channels) == ("dss-gcn", 8)
+    assert (config.model.dropout, config.train.epochs) == (0.5, 7)
+    _, usual = find_config(str(path), {}, {})
+    assert usual.model.name == "gin-ak+"
+
+
+def test_best_settings_have_a_record_that_no_other_record_with_few_weights_beats():
+    records = read_records(RESULTS / "runs.jsonl")
+    _, config = find_config("zinc", {}, {}, best=True)
+    of_zinc = [r for r in records if r["config"]["data"]["name"] == "zinc"]
+    small = [r for r in of_zinc if r["parameters"] <= 500_000]
+    first = min(small, key=lambda record: record["scores"]["test"])
+    assert first["cell"] == config.cell()
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ("counting", {}, "no best settings for counting, only for zinc; leave out"),
+        ("own.g6", {}, "no best settings for own.g6, only for zinc; leave out"),
+        ("zinc", {"model": "gin"}, "also chooses the model; leave out --model"),
+    ],
+)
+def test_find_config_explains_why_there_are_no_best_settings(data, options, message):
+    with pytest.raises(OptionError, match=message):
+        find_config(data, options, {}, best=True)
+
+
+@pytest.mark.parametrize("best", ["3", "{model: {chanels: 3}}"])
+def test_load_experiment_explains_what_is_wrong_in_best(best, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text(f"best: {best}")
+    with pytest.raises(OptionError, match=r"best is 3; give|did you mean model.chann"):
+        load_experiment(str(path))
 
 
 @pytest.mark.parametrize(
