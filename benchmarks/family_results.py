@@ -1,9 +1,11 @@
 """Render test errors and BREC counts of subgraph GNNs, next to those of the papers."""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from statistics import fmean
+from typing import Any
 
 from benchmarks.family import MODELS
 from benchmarks.markdown import RESULTS, markdown
@@ -12,7 +14,9 @@ from gnnak.brec.records import ceiling_of, ceiling_range, recorded_counts
 from gnnak.brec.run import PUBLISHED as PUBLISHED_COUNTS
 from gnnak.brec.trial import TrialOptions, trial_options
 from gnnak.models.factory import parse_name
-from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.experiment import load_experiment, read_only
+from gnnak.training.config.options import change, shown
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import Record, read_records
 
 COUNTING = ("triangle", "tailed-triangle", "star", "4-cycle")
@@ -116,6 +120,46 @@ def _cell(errors: list[float], published: float | None, digits: int) -> str:
 
 def _beside(ours: str, published: str) -> str:
     return f"{ours} ({published})".strip() if published else ours
+
+
+TRIED = ("train.", "model.pairs", "model.dropout", "model.family.")
+"""Beginnings of the names of options that `zinc_options` compares."""
+
+
+def zinc_options() -> str:
+    """Render test errors on ZINC with other options of training or of node pairs."""
+    records = read_records(RESULTS / "runs.jsonl")
+    header = ["model", "options", "weights", "runs", "test MAE"]
+    return markdown(header, option_lines(records))
+
+
+def option_lines(records: Sequence[Record]) -> list[list[str]]:
+    """Return the lines of `zinc_options`: for each network, first its usual options."""
+    entry, errors = load_experiment("zinc"), defaultdict(list)
+    for record in records:
+        if record["config"]["data"]["name"] != "zinc":
+            continue
+        config = change(RunConfig(), record["config"])
+        usual, own = entry.config_for(config.model.name), read_only(config)
+        changed: dict[str, Any] = {}
+        if record["cell"] != usual.cell():
+            start = read_only(usual) | {"train.seed": config.train.seed}
+            changed = {k: v for k, v in own.items() if v != start[k]}
+        if all(name.startswith(TRIED) for name in changed):
+            told = ", ".join(f"`{k}={shown(v)}`" for k, v in changed.items())
+            errors[config.model.name, told].append(record)
+    tried = {model for model, told in errors if told}
+    return [
+        [
+            f"`{model}`",
+            told or "as usual",
+            f"{runs[0]['parameters']:,}",
+            str(len(runs)),
+            f"{fmean(run['scores']['test'] for run in runs):.4f}",
+        ]
+        for (model, told), runs in sorted(errors.items())
+        if model in tried
+    ]
 
 
 def brec_counts() -> str:

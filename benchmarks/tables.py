@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
 from benchmarks.family import family_costs
-from benchmarks.family_results import brec_counts, family_results
+from benchmarks.family_results import brec_counts, family_results, zinc_options
 from benchmarks.markdown import RESULTS, markdown
 from benchmarks.own_loop_tables import captured, ddp, own_loop, published_step
 from benchmarks.paper_tables import agreement_summary, filled_table, paper_tables
@@ -271,6 +271,7 @@ TABLES: dict[str, Callable[[], str]] = {
         family_costs,
         family_results,
         brec_counts,
+        zinc_options,
         bench,
         bench_short,
         cpu,

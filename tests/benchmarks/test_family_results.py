@@ -1,10 +1,11 @@
 import json
 from dataclasses import asdict, replace
 
-from benchmarks.family_results import brec_lines, result_lines
+from benchmarks.family_results import brec_lines, option_lines, result_lines
 from gnnak.brec.data import GROUPS
 from gnnak.brec.trial import trial_options
 from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change
 from gnnak.training.records.results import append_record
 
 
@@ -91,8 +92,31 @@ def test_brec_lines_join_the_groups_of_several_records():
 def test_brec_lines_leave_out_other_options_and_seeds():
     usual = {"published": {}, "options": options_of("sun-gin"), "seeds": counts_of(2)}
     assert len(brec_lines([usual])) == 1
-    for change in (
+    for other in (
         {"options": options_of("sun-gin", num_layers=2)},
         {"seeds": {"7": counts_of(2)["100"]}},
     ):
-        assert brec_lines([usual | change]) == []
+        assert brec_lines([usual | other]) == []
+
+
+def test_option_lines_compare_runs_with_those_with_the_usual_options():
+    entry = load_experiment("zinc")
+
+    def made(model: str, test: float, seed: int = 0, **changes):
+        options = {key.replace("__", "."): value for key, value in changes.items()}
+        config = change(entry.config_for(model), options | {"train.seed": seed})
+        found = {"scores": {"test": test}, "parameters": 7, "cell": config.cell()}
+        return found | {"config": config.to_dict()}
+
+    records = [
+        made("gin-ak+", 0.9, model__pairs=["distance", "rrwp"]),
+        made("gin-ak+", 0.2),
+        made("gin-ak+", 0.4, seed=1),
+        made("gin-ak+", 0.5, model__num_layers=3),
+        made("gin", 0.6),
+        run("gin-ak+", "star", 0.1) | {"config": {"data": {"name": "counting"}}},
+    ]
+    assert option_lines(records) == [
+        ["`gin-ak+`", "as usual", "7", "2", "0.3000"],
+        ["`gin-ak+`", "`model.pairs=['distance', 'rrwp']`", "7", "1", "0.9000"],
+    ]
