@@ -155,8 +155,8 @@ def ceiling_of(options: TrialOptions) -> Contender | None:
 
 def no_ceiling(options: TrialOptions) -> str:
     where = "" if options.subgraphs == "egonets" else f" on {WORDS[options.subgraphs]}"
-    if structural_encodings(options.pairs or ()):
-        where += f" with the encodings {', '.join(options.pairs or ())}"
+    if structural := structural_encodings(options.pairs or ()):
+        where += f" with the encodings {', '.join(e.name for e in structural)}"
     return f"No ceiling: no WL test is known that bounds {options.model}{where}."
 
 

@@ -19,6 +19,7 @@ from gnnak.loading.items import Item, Shape
 from gnnak.loading.windows import make_window, split
 from gnnak.loop.step import can_capture, make_captured, make_ready, make_step
 from gnnak.models.factory import build_model, parse_name
+from gnnak.models.members import MEMBERS
 from gnnak.models.network import Network
 from gnnak.models.options import (
     FamilyOptions,
@@ -73,9 +74,16 @@ class TrialOptions:
 
     def model_options(self) -> ModelOptions:
         given: dict[str, Any] = {}
-        pairs = self.pairs
-        if pairs is not None and parse_name(self.model).distances:
+        pairs, form = self.pairs, parse_name(self.model)
+        if pairs is not None and form.distances:
             given, pairs = {"pairs": pairs}, None
+        elif pairs is not None and not (
+            form.member and MEMBERS[form.member].takes_pairs
+        ):
+            raise OptionError(
+                f"{self.model} reads no encodings of pairs; leave pairs out, or use a "
+                "model with the suffix -ak+, or a subgraph GNN such as sswl+-gin."
+            )
         family = FamilyOptions(pairs, self.max_distance, reduce=self.reduce)
         return ModelOptions(
             num_layers=self.num_layers,
@@ -126,6 +134,8 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
     changed = {name: value for name, value in given.items() if value is not None}
     if "pairs" in changed:
         changed["pairs"] = tuple(changed["pairs"])
+        if not {"distance", "distance-counts"} & set(changed["pairs"]):
+            options.pop("max_distance", None)
     for name in ("subgraphs", "num_hops"):
         if name in changed and form.member is None and not form.uplifted:
             told = f"{model} has no rooted subgraphs, so {name} has no effect"

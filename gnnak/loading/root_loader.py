@@ -17,7 +17,8 @@ from gnnak.loading.large_graph import read_large_graph, read_seeds
 from gnnak.loading.order import GraphOrder, HasEpochs, epoch_seed
 from gnnak.loading.prefetch import prefetch
 from gnnak.loading.sources import refuse_others, usable_device
-from gnnak.subgraphs.attached import PART, attach
+from gnnak.subgraphs.attached import attach
+from gnnak.subgraphs.encodings import PART, WithEncodings
 from gnnak.subgraphs.extractors import BUILT_IN, Extractor, check_extractor, extract
 from gnnak.subgraphs.neighborhood import Hop, sample_neighborhood
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -239,7 +240,8 @@ class RootLoader(HasEpochs):
             with torch.inference_mode(False):
                 edges = batch.edge_index.clone()
             attach(batch.edge_index, subgraphs, self.subgraphs, edges)
-        if batch.edge_index.shape != self._graph.edge_index.shape:
+        shape = self._graph.edge_index.shape
+        if self.mode == "scope" or batch.edge_index.shape != shape:
             setattr(batch.edge_index, PART, True)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
         return batch
@@ -263,6 +265,12 @@ def check_subgraphs(extractor: object) -> None:
     if extractor is None:
         return
     check_extractor("subgraphs", extractor)
+    if isinstance(extractor, WithEncodings):
+        names = ", ".join(encoding.name for encoding in extractor.encodings)
+        raise OptionError(
+            f"the encodings of pairs ({names}) depend on the whole graph, but a batch "
+            "is a part of it; leave them out of pairs."
+        )
     if getattr(extractor, "reads_batch", False):
         raise OptionError(
             f"subgraphs is {extractor!r}, which reads whole graphs, but a batch is "

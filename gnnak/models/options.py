@@ -20,6 +20,7 @@ from gnnak.typing import (
     Residual,
     check_choice,
     check_count,
+    check_flag,
     check_share,
 )
 
@@ -123,7 +124,7 @@ class FamilyOptions:
     copies of each subgraph; "SV" first pools the copies of each node."""
     norm: Norm = "batch"
     """For `l2fgnn`: "batch" means BatchNorms in the layers and in the readout; "none"
-    means no norms, and biases in all Linears."""
+    means no norms there, and biases in all of their Linears."""
     context: bool = True
     """For `l2fgnn`: whether layers sum the states of a node over all subgraphs."""
 
@@ -137,6 +138,7 @@ class FamilyOptions:
             check_choice("model.family.reduce", self.reduce, REDUCES)
         check_choice("model.family.order", self.order, get_args(ReadoutOrder))
         check_choice("model.family.norm", self.norm, get_args(Norm))
+        check_flag("model.family.context", self.context)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from inspect import unwrap
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from gnnak.distributed import gather_processes, several_processes, sum_over_proc
 from gnnak.errors import OptionError
 from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Norm
+from gnnak.typing import Norm, check_choice
 
 RowAxis = Literal["nodes", "edges", "graphs"]
 """Whether a row of a BatchNorm's input belongs to a node, an edge or a graph."""
@@ -180,6 +180,7 @@ class NoNorm(nn.Module):
 
 
 def make_norm(norm: Norm, channels: int) -> nn.Module:
+    check_choice("norm", norm, get_args(Norm))
     return BatchNorm(channels) if norm == "batch" else NoNorm()
 
 

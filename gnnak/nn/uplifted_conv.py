@@ -27,7 +27,6 @@ from gnnak.nn.calling.trial import trial_mode, unknown_arguments
 from gnnak.nn.features import is_finite, warn_not_finite
 from gnnak.nn.uplift import GNNAK, check_states
 from gnnak.sampling.shared import SharedSubgraphs
-from gnnak.subgraphs.attached import PART
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -122,12 +121,6 @@ class UpliftedConv(nn.Module):
                 f"an uplifted model got subgraphs of {subgraphs.num_subgraphs} roots "
                 f"for {x.size(0)} nodes, but each layer needs the states that the one "
                 "before computes for all nodes; give a subgraph of every node."
-            )
-        if self.layer.pair_encodings and hasattr(edge_index, PART):
-            raise SubgraphError(
-                f"pairs is {self.layer.options.pairs!r}, but the batch of a RootLoader "
-                "is a part of a graph, and such encodings depend on the whole graph; "
-                "use pairs=('distance',)."
             )
         self.layer.encode_pairs(subgraphs, edge_index)
         if first and not self.warned and subgraphs.real is None:

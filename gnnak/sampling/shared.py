@@ -16,12 +16,12 @@ from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.attached import (
     NAME,
-    PART,
     Attached,
     attached_to,
     equal_edges,
     same_extractor,
 )
+from gnnak.subgraphs.encodings import PART
 from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed

@@ -14,8 +14,6 @@ from gnnak.subgraphs.extractors import Extractor, are_equal
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
-PART = "gnnak_part"
-"""Attribute that marks an `edge_index` as part of a larger graph."""
 
 
 @dataclass(frozen=True, eq=False)

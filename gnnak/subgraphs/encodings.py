@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, SubgraphError
 from gnnak.graphs.adjacency import components, incoming
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, CopyLimit, check_free
@@ -133,9 +133,9 @@ def _parts(
     A part is an interval of nodes that neither an edge nor a pair (root, node) leaves.
     So the graphs of a batch are encoded one by one even if `batch` is unknown.
     """
-    if batch is not None:
-        return batch
     root, size = _roots(subgraphs), subgraphs.known_num_nodes
+    if batch is not None:
+        return check_batch(batch, edge_index, size)
     joined = torch.cat([edge_index, torch.stack([root, subgraphs.node])], dim=1)
     begin, end = (counts_of(ends, size) for ends in (joined.amin(0), joined.amax(0)))
     is_last = ((begin - end).cumsum(0) == 0).long()
@@ -148,7 +148,6 @@ def _roots(subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def _all_pairs(edge_index: Tensor, num_nodes: int, batch: Tensor) -> RootedSubgraphs:
-    batch = check_batch(batch, edge_index, num_nodes)
     nodes, edges = graph_sizes(batch, edge_index)
     needed = BYTES_PER_COPY * float((nodes.double() * (nodes + edges)).sum())
     what = f"random walks from all of {num_nodes:,} nodes, followed in the whole graph,"
@@ -308,7 +307,8 @@ def distance_counts(
     for the root $u$ and the node $v$ of a node copy. $d(u, w)$ is the length of the
     shortest path from $w$ to $u$ in the whole graph, not only in the subgraph of $u$.
     All distances above $D$ = `max_distance`, and missing paths, count as $D + 1$. There
-    is no count for $a = b = D + 1$, so that nodes far from both do not matter.
+    is no count for $a = b = D + 1$, so that nodes far from both do not matter. Counts
+    are not normalised; next to hubs, they are large.
 
     Args:
         subgraphs: The rooted subgraphs, which cache the result.
@@ -353,24 +353,16 @@ def _distance_counts(
     return found.flatten(1)[:, :-1].double()
 
 
-class _Kind(NamedTuple):
-    """One kind of structural encoding: its function and the option that it reads."""
-
-    function: Callable[..., Tensor]
-    option: Literal["num_steps", "max_distance"] | None
-    channels: Callable[[int], int]
-    """Maps the value of the option to the number of columns."""
-
-
 StructuralName = Literal["rrwp", "resistance", "closed-walks", "distance-counts"]
-KINDS: dict[StructuralName, _Kind] = {
-    "rrwp": _Kind(rrwp, "num_steps", lambda steps: steps + 1),
-    "resistance": _Kind(resistance, None, lambda _: 1),
-    "closed-walks": _Kind(closed_walks, "num_steps", lambda steps: steps),
-    "distance-counts": _Kind(
-        distance_counts, "max_distance", lambda most: (most + 2) ** 2 - 1
-    ),
+KINDS: dict[StructuralName, tuple[Callable[..., Tensor], str | None]] = {
+    "rrwp": (rrwp, "num_steps"),
+    "resistance": (resistance, None),
+    "closed-walks": (closed_walks, "num_steps"),
+    "distance-counts": (distance_counts, "max_distance"),
 }
+"""Maps each encoding to its function and to the option that it reads."""
+PART = "gnnak_part"
+"""Attribute that marks an `edge_index` as part of a larger graph."""
 
 
 @dataclass(frozen=True)
@@ -394,7 +386,7 @@ class StructuralEncoding:
         check_choice("a structural encoding", self.name, KINDS)
         for option in ("num_steps", "max_distance"):
             value = getattr(self, option)
-            if option == KINDS[self.name].option:
+            if option == KINDS[self.name][1]:
                 check_count(option, value, least=1)
             elif value is not None:
                 told = f"{option} is {value}, but {self.name!r} has no such option"
@@ -403,13 +395,15 @@ class StructuralEncoding:
     @property
     def options(self) -> dict[str, int]:
         """The option that the encoding reads, if any, as a keyword argument."""
-        option = KINDS[self.name].option
+        option = KINDS[self.name][1]
         return {} if option is None else {option: getattr(self, option)}
 
     @property
     def channels(self) -> int:
         """Number of columns of the encoding; one if it is a vector."""
-        return KINDS[self.name].channels(*(self.options.values() or (0,)))
+        if self.num_steps is not None:
+            return self.num_steps + (self.name == "rrwp")
+        return 1 if self.max_distance is None else (self.max_distance + 2) ** 2 - 1
 
     def __call__(
         self,
@@ -418,14 +412,18 @@ class StructuralEncoding:
         batch: Tensor | None = None,
     ) -> Tensor:
         """Compute the encoding of all nodes or node copies; arguments as in `rrwp`."""
-        function = KINDS[self.name].function
-        return function(subgraphs, edge_index, batch, **self.options)
+        if hasattr(edge_index, PART) and self not in subgraphs.derived.encodings:
+            raise SubgraphError(
+                f"the encoding {self.name} depends on the whole graph, but a batch of "
+                "a RootLoader is a part of it; use a model without this encoding."
+            )
+        return KINDS[self.name][0](subgraphs, edge_index, batch, **self.options)
 
 
 def structural_encodings(
     pairs: Sequence[PairEncoding], num_steps: int = 20, max_distance: int = 3
 ) -> tuple[StructuralEncoding, ...]:
-    """Return the encodings among `pairs` that depend on more than root and distance.
+    """Return the encodings among `pairs` that `WithEncodings` computes.
 
     >>> structural_encodings(("distance", "rrwp"))
     (StructuralEncoding(name='rrwp', num_steps=20, max_distance=None),)

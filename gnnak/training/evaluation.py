@@ -47,7 +47,7 @@ class Evaluation:
         """Compute the score from `metric`, which has all outputs for `part`."""
         score, by_target = float(metric.compute()), {}
         if isinstance(metric, TargetMean) and info.num_outputs > 1:
-            scores = metric.of_targets().tolist()
+            scores = metric.by_target.tolist()
             by_target = dict(zip(column_names(info), scores, strict=True))
         reason = None
         if not math.isfinite(score):

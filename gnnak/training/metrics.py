@@ -91,8 +91,8 @@ class ColumnMean(TargetMean):
 
     def compute(self) -> Tensor:
         """Return the mean; NaN if a logit is NaN, or if no label has both classes."""
-        scores = dim_zero_cat(self.scores)
-        return undefined(scores) if scores.isnan().any() else super().compute()
+        mean, scores = super().compute(), dim_zero_cat(self.scores)
+        return undefined(scores) if scores.isnan().any() else mean
 
 
 def undefined(like: Tensor) -> Tensor:

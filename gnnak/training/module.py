@@ -279,7 +279,8 @@ class GraphTask(LightningModule):
             reason = why_undefined(metric, self.info.metric, "test", score)
             self.undefined["test"] = reason
         self.scores["test"] = score
-        if isinstance(metric, TargetMean):
+        several = self.info.task == "regression" and self.info.num_outputs > 1
+        if several and isinstance(metric, TargetMean):
             self.by_target = metric.by_target.tolist()
 
     def finish_epoch(self) -> float:

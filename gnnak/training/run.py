@@ -389,10 +389,10 @@ def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
 
 def _by_target(task: GraphTask) -> Record:
     """Return the test error of each target, if there are several; None if undefined."""
-    if task.info.task != "regression" or len(task.by_target) < 2:
+    if not task.by_target:
         return {}
-    named = zip(column_names(task.info), task.by_target, strict=True)
-    return {"by_target": {k: six_digits(v) if v == v else None for k, v in named}}
+    found = [six_digits(v) if math.isfinite(v) else None for v in task.by_target]
+    return {"by_target": dict(zip(column_names(task.info), found, strict=True))}
 
 
 def evaluate(

@@ -305,13 +305,25 @@ def test_paired_test_needs_two_equal_shapes():
         paired_test(torch.zeros(3, 2), torch.zeros(4, 2))
 
 
+def test_options_that_only_the_distance_reads_are_left_out_for_other_pairs():
+    options = trial_options("sswl-gin", pairs=["rrwp"])
+    assert options.pairs == ("rrwp",)
+    told = records.no_ceiling(trial_options("sswl-gin", pairs=["distance", "rrwp"]))
+    assert told.endswith("sswl-gin on whole graphs with the encodings rrwp.")
+
+
+@pytest.mark.parametrize("model", ["gin", "gin-ak", "khop-gin"])
+def test_encodings_of_pairs_are_refused_if_the_model_reads_none(model):
+    with pytest.raises(OptionError, match=f"{model} reads no encodings of pairs; lea"):
+        trial_options(model, pairs=["rrwp"])
+
+
 @pytest.mark.parametrize("model", ["gin-ak+", "sswl+-gin"])
 def test_encodings_of_pairs_reach_the_network_and_have_no_ceiling(model):
     pairs = ["distance", "distance-counts"]
     options = trial_options(model, pairs=pairs, num_layers=1, channels=8)
     assert options.build_network((0, 1)).extractor.encodings[0].name == pairs[1]
     assert records.ceiling_of(options) is None
-    assert records.no_ceiling(options).endswith(
-        "with the encodings distance, distance-counts."
-    )
+    told = records.no_ceiling(options)
+    assert told.endswith("with the encodings distance-counts.")
     assert records.ceiling_of(trial_options(model, pairs=["distance"])) is not None

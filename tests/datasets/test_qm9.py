@@ -1,6 +1,7 @@
 """QM9, read from files in the layout of qm9pack."""
 
 import importlib.util
+import math
 import re
 
 import numpy as np
@@ -12,6 +13,8 @@ from gnnak.datasets.own.molecules import find_featurizer
 from gnnak.errors import FileFormatError, MissingPackageError, OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.metrics import TargetMean
+from gnnak.training.module import GraphTask
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint
 from gnnak.training.records.results import fingerprint
@@ -172,3 +175,19 @@ def test_a_file_of_qm9_with_other_targets_is_refused(package):
     told = re.escape("qm9.npz: y must have 12 columns; give a file of qm9.")
     with pytest.raises(FileFormatError, match=told):
         load_dataset("qm9", data_dir=package)
+
+
+def test_infinite_errors_of_targets_are_none_in_the_record(package, monkeypatch):
+    write_package(package)
+    data = load_dataset("qm9", target="gap,mu")
+    errors, usual_start = torch.tensor([math.inf, 1]), GraphTask.on_test_epoch_start
+
+    def start_test(task: GraphTask) -> None:
+        monkeypatch.setattr(TargetMean, "of_targets", lambda _: errors)
+        usual_start(task)
+
+    monkeypatch.setattr(GraphTask, "on_test_epoch_start", start_test)
+    options = {"data.target": "gap,mu", "model.channels": 8, "train.epochs": 1}
+    config = change(RunConfig(), {"data.name": "qm9", **options})
+    record = run(config, data, package / "run", Machine("cpu"))
+    assert record["by_target"] == {"gap": None, "mu": 1.0}

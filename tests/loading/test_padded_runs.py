@@ -31,15 +31,18 @@ from tests.training.small import edge_counts, small_config, triangles, well_join
             )
         ),
         pytest.param("l2fgnn-gin none", edge_counts, marks=pytest.mark.heavy),
+        pytest.param("gin-ak+ pairs", edge_counts, marks=pytest.mark.heavy),
     ],
 )
 def test_padded_run_equals_the_run_without_padding(model, make, tmp_path, monkeypatch):
     data = make()
-    model, _, norm = model.partition(" ")
+    model, _, other = model.partition(" ")
+    pairs = {"model__pairs": ("distance", "rrwp", "distance-counts")}
     config = small_config(
         data__name=data.info.name,
         model__name=model,
-        model__family__norm=norm or "batch",
+        model__family__norm="none" if other == "none" else "batch",
+        **pairs if other == "pairs" else {},
         train__batch_size=5,
         train__epochs=2,
         train__precision="64",

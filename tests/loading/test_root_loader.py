@@ -28,7 +28,7 @@ from gnnak.errors import GraphError, OptionError
 from gnnak.loading import order, root_loader
 from gnnak.loading.forms import padded_form
 from gnnak.loading.prefetch import Prefetcher
-from gnnak.subgraphs import induce
+from gnnak.subgraphs import WithEncodings, induce, structural_encodings
 from gnnak.testing import small_graphs
 from tests.loading.fake_stream import FakeStream
 
@@ -310,6 +310,10 @@ WRONG_OPTIONS = {
     "context": ({"context": None}, "context is None"),
     "a class": ({"subgraphs": EgoNets}, "subgraphs is the class EgoNets"),
     "whole graphs": ({"subgraphs": WholeGraphs()}, "reads whole graphs"),
+    "encodings": (
+        {"subgraphs": WithEncodings(EgoNets(1), structural_encodings(["rrwp"]))},
+        r"encodings of pairs \(rrwp\) depend on the whole graph, but a batch",
+    ),
     "device": ({"device": "meta"}, "device 'meta' cannot be used"),
     "epoch": ({"seed": -1}, "seed is -1"),
 }

@@ -1,5 +1,6 @@
 """Encodings of pairs (root, node) in GNN-AK+ layers, networks and uplifted models."""
 
+from dataclasses import replace
 from itertools import chain, combinations
 
 import pytest
@@ -10,7 +11,9 @@ from torch_geometric.nn import GIN
 import gnnak
 from gnnak import PUBLISHED, EgoNets, LayerOptions, SubgraphDrop
 from gnnak.errors import OptionError, SubgraphError
-from gnnak.models.options import SubgraphOptions
+from gnnak.models import build_model
+from gnnak.models.options import FamilyOptions, ModelOptions, SubgraphOptions
+from gnnak.nn.features import Continuous
 from gnnak.subgraphs import WithEncodings, extract, structural_encodings
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.testing import (
@@ -187,12 +190,23 @@ def test_infer_streams_subgraphs_with_pairs():
     torch.testing.assert_close(found, net(data.x, edges))
 
 
-def test_root_loaders_refuse_pairs():
-    """A batch is a part of the graph, and encodings depend on the whole graph."""
-    data = Data(torch.rand(9, 4).double(), rings(9)[1])
-    net = gnnak.uplift(GIN(4, 8, 1).double(), 1, pairs=("rrwp",))
+@pytest.mark.parametrize(("mode", "seeds"), [("shared", [0]), ("scope", [0, 4])])
+@pytest.mark.parametrize("model", ["uplifted", "gin-ak+", "nested-gin"])
+def test_batches_of_root_loaders_are_refused_with_pairs(model, mode, seeds):
+    """A batch is a part of the graph, even if it has as many edges as the graph."""
+    data = Data(torch.rand(8, 4).double(), rings(8)[1])
+    if model == "uplifted":
+        net = gnnak.uplift(GIN(4, 8, 1), 1, pairs=("rrwp",))
+    else:
+        options = ModelOptions(num_layers=1, channels=8)
+        if model == "gin-ak+":
+            options = replace(options, pairs=("distance", "rrwp"))
+        else:
+            options = replace(options, family=FamilyOptions(pairs=("rrwp",)))
+        net = build_model(model, Continuous(4), None, 1, options, node_task=True)
+    net = net.double().eval()
     (batch, *_) = gnnak.RootLoader(
-        data, [0, 1], batch_size=2, num_layers=1, subgraphs=EgoNets(1)
+        data, seeds, batch_size=2, num_layers=1, mode=mode, subgraphs=EgoNets(1)
     )
-    with pytest.raises(SubgraphError, match="a part of a graph, and such encodings"):
+    with pytest.raises(SubgraphError, match="rrwp depends on the whole graph, but a"):
         net(batch.x, batch.edge_index)

@@ -152,6 +152,15 @@ def test_std_mae_divides_the_error_of_each_target_by_its_deviation():
     assert metric.by_target.tolist() == [2, 10]
 
 
+def test_labels_have_scores_also_if_a_logit_is_nan():
+    metric = make_metric(info("multilabel", "roc-auc", 2))
+    metric.update(
+        torch.tensor([[1.0, math.nan], [0.0, 1.0]]), torch.tensor([[1, 0], [0, 1.0]])
+    )
+    assert math.isnan(metric.compute())
+    assert metric.by_target.tolist() == pytest.approx([1, math.nan], nan_ok=True)
+
+
 def info_of(task):
     return info(task, "mae", 1)
 

@@ -311,11 +311,13 @@ def embed_layer(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> Tensor:
-    """Compute `GNNAK.embed`; with further encodings of pairs, also for a `Stack`."""
-    table_only = layer.pair_linears is None
-    if table_only or isinstance(edge_attr, Inputs) or not serves(x):
-        return fused_embedding(serves, layer, x, subgraphs, edge_attr)
-    if not _can_run_stack(layer, x, subgraphs, edge_attr):
+    """Compute `GNNAK.embed`; if `pairs` has more than the distance, also of stacks."""
+    if (
+        layer.pair_linears is None
+        or isinstance(edge_attr, Inputs)
+        or not serves(x)
+        or not _can_run_stack(layer, x, subgraphs, edge_attr)
+    ):
         return fused_embedding(serves, layer, x, subgraphs, edge_attr)
     c = Rows(layer.augment(x, subgraphs).to(autocast_dtype(x) or x.dtype))
     e = distinct_rows(edge_attr)

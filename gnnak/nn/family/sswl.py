@@ -1,7 +1,6 @@
 """SSWL, SSWL+ and Local 2-FGNN: messages inside and across rooted subgraphs."""
 
 from collections.abc import Sequence
-from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm, make_norm, on_graph
 from gnnak.subgraphs.induce import edge_pairs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Norm, ReadoutOrder, Reduce, check_choice
+from gnnak.typing import Norm, ReadoutOrder, Reduce
 
 
 class SSWLLayer(nn.Module):
@@ -178,7 +177,6 @@ class L2FGNNLayer(SSWLLayer):
         context: bool = True,
     ) -> None:
         super().__init__(_neighbour_sum(), _neighbour_sum(), channels, whole)
-        check_choice("norm", norm, get_args(Norm))
         self.norm = make_norm(norm, channels)
         self.edge_encoders = nn.ModuleList(edge_encoders or ())
         self.linear = nn.Linear(channels, channels)

@@ -252,7 +252,8 @@ def find_config(
     name, given = experiment.name, dict(own)
     targets = given.pop("targets", ())
     if targets:
-        options["data.target"] = ",".join(targets)
+        names = [name.strip() for each in targets for name in each.split(",")]
+        options["data.target"] = ",".join(names)
     options |= {f"data.own.{key}": value for key, value in given.items()}
     names = [key[9:] for key in sorted(options) if key.startswith("data.own.")]
     if wrong := [name for name in names if name != "graphs"]:
