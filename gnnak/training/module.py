@@ -145,7 +145,6 @@ class GraphTask(LightningModule):
         return kind(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def optimizer_step(self, *given: Any, **named: Any) -> None:
-        """Take the optimiser's step, unless steps are captured."""
         super().optimizer_step(*given, **named)
         self._update_average()
 
@@ -268,10 +267,6 @@ class GraphTask(LightningModule):
         self.scores["validation"] = float(self.metric.compute())
         self.metric.reset()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
-
-    def on_test_epoch_start(self) -> None:
-        """Reset the metric, which still has the outputs of the last test."""
-        self.metric.reset()
 
     def on_test_epoch_end(self) -> None:
         metric, score = self.metric, float(self.metric.compute())

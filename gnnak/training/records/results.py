@@ -17,7 +17,6 @@ from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
 
 from gnnak import __version__
 from gnnak.datasets.record import Dataset
@@ -258,11 +257,7 @@ def fingerprint(dataset: Dataset) -> str:
             if tensor is not None:
                 whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
                 flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-                for part in threads.map(_digest, flat.split(CHUNK)):
-                    whole.update(part)
+                chunks = (chunk.numpy() for chunk in flat.split(CHUNK))
+                for part in threads.map(hashlib.sha256, chunks):
+                    whole.update(part.digest())
     return whole.hexdigest()[:16]
-
-
-def _digest(chunk: Tensor) -> bytes:
-    content: Any = chunk.numpy()
-    return hashlib.sha256(content).digest()
