@@ -240,17 +240,9 @@ CHUNK = 1 << 24
 
 def fingerprint(dataset: Dataset) -> str:
     """Return a hash of the graphs, targets, split and folds of a data set."""
-    store = dataset.store
-    tensors = {
-        "num_nodes": store.num_nodes,
-        "num_edges": store.num_edges,
-        "edge_index": store.edge_index,
-        "x": store.x,
-        "edge_attr": store.edge_attr,
-        "y": store.y,
-        "split": dataset.split,
-        "folds": dataset.folds,
-    }
+    names = ("num_nodes", "num_edges", "edge_index", "x", "edge_attr", "y")
+    tensors = {name: getattr(dataset.store, name) for name in names}
+    tensors |= {"split": dataset.split, "folds": dataset.folds}
     whole = hashlib.sha256()
     with ThreadPoolExecutor() as threads:
         for name, tensor in tensors.items():
