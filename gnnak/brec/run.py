@@ -133,7 +133,6 @@ class Trials:
     def run(
         self, notify: Callable[[str, int], None] = lambda group, seed: None
     ) -> Results:
-        """Train on the pairs that have no stored result; return all results."""
         found, pairs = self.progress.finished(), self.pairs()
         missing = {place: pair for place, pair in pairs.items() if place not in found}
         for seed, group, _ in pairs.keys() & found.keys():

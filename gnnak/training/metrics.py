@@ -36,9 +36,17 @@ class Collected(Metric):
 
 
 class TargetMean(Collected):
-    """A metric of regression, averaged over the targets; NaN targets are ignored."""
+    """The mean of a metric over targets, each divided by `deviation`; ignores NaN."""
 
     by_target: Tensor
+
+    def __init__(
+        self,
+        figure: Callable[[Tensor, Tensor], Tensor],
+        deviation: Sequence[float] = (1.0,),
+    ) -> None:
+        super().__init__(figure)
+        self.deviation = deviation
 
     def of_targets(self) -> Tensor:
         """Return the metric of each target, [targets]; NaN if it is undefined."""
@@ -56,26 +64,10 @@ class TargetMean(Collected):
     def compute(self) -> Tensor:
         """Return the mean over targets with a defined metric; NaN if there are none.
 
-        Set `by_target` to the metric of each target, over the rows of all processes.
+        Set `by_target` to the metric of each target, over the rows of all processes,
+        in the units of the targets.
         """
         self.by_target = self.of_targets()
-        return self.by_target.nanmean()
-
-
-class StandardisedMean(TargetMean):
-    """Averages the errors of targets, each divided by the target's deviation."""
-
-    def __init__(
-        self,
-        figure: Callable[[Tensor, Tensor], Tensor],
-        deviation: Sequence[float],
-    ) -> None:
-        super().__init__(figure)
-        self.deviation = deviation
-
-    def compute(self) -> Tensor:
-        """Return the mean; `by_target` has the errors in the units of the targets."""
-        super().compute()
         return (self.by_target / self.by_target.new_tensor(self.deviation)).nanmean()
 
 
@@ -139,7 +131,7 @@ def make_metric(info: DatasetInfo) -> Metric:
                 f"std-mae needs normalised targets, but those of {info.name} are not "
                 "normalised; use mae."
             )
-        return StandardisedMean(figure, info.scaling.deviation)
+        return TargetMean(figure, info.scaling.deviation)
     if info.task == "multilabel" or info.num_outputs == 2:
         figure = _figure(torchmetrics.classification, f"Binary{name}", arguments)
         if info.task == "multilabel":

@@ -305,8 +305,6 @@ WARM_BATCHES = 48
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """Options of a benchmark: how much to train, and what to measure."""
-
     graphs: int | None = None
     """Number of training graphs to use (None: all); times are scaled to all graphs."""
     epochs: int = 3
