@@ -15,6 +15,9 @@ from torchmetrics.utilities import dim_zero_cat
 from gnnak.datasets.record import METRICS, DatasetInfo
 from gnnak.errors import OptionError
 
+Score = Callable[[Tensor, Tensor], Tensor]
+"""A function that returns a score, given outputs and targets."""
+
 
 class Collected(Metric):
     """A metric that collects all outputs and targets; subclasses compute the score."""
@@ -23,7 +26,7 @@ class Collected(Metric):
     scores: list[Tensor]
     answers: list[Tensor]
 
-    def __init__(self, figure: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def __init__(self, figure: Score) -> None:
         super().__init__()
         self.figure = figure
         self.add_state("scores", [], dist_reduce_fx="cat")
@@ -40,11 +43,7 @@ class TargetMean(Collected):
 
     by_target: Tensor
 
-    def __init__(
-        self,
-        figure: Callable[[Tensor, Tensor], Tensor],
-        deviation: Sequence[float] = (1.0,),
-    ) -> None:
+    def __init__(self, figure: Score, deviation: Sequence[float] = (1.0,)) -> None:
         super().__init__(figure)
         self.deviation = deviation
 
@@ -94,9 +93,7 @@ def undefined(like: Tensor) -> Tensor:
 class OfProbabilities(Collected):
     """A metric that `figure` computes from class probabilities and true classes."""
 
-    def __init__(
-        self, figure: Callable[[Tensor, Tensor], Tensor], needs_both: bool = False
-    ) -> None:
+    def __init__(self, figure: Score, needs_both: bool = False) -> None:
         super().__init__(figure)
         self.needs_both = needs_both
 
@@ -149,7 +146,7 @@ def _figure(
     name: str,
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
-) -> Callable[[Tensor, Tensor], Tensor]:
+) -> Score:
     """Return a function for a torchmetrics score, which is NaN if it is undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:

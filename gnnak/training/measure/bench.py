@@ -67,7 +67,7 @@ class Stopwatch(Callback):
         self.training: list[float] = []
         self.evaluation: list[float] = []
         self.megabytes: float | None = None
-        self._since: float | None = None
+        self._since = 0.0
 
     @property
     def seconds(self) -> float:
@@ -85,7 +85,7 @@ class Stopwatch(Callback):
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
         device = trainer.strategy.root_device
         now = synchronised_time(device)
-        if self._is_timed(trainer) and self._since is not None:
+        if self._is_timed(trainer):
             self.training.append(now - self._since)
             peak = peak_megabytes(device)
             if peak is not None:
@@ -94,7 +94,7 @@ class Stopwatch(Callback):
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         now = synchronised_time(trainer.strategy.root_device)
-        if self._is_timed(trainer) and self._since is not None:
+        if self._is_timed(trainer):
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:

@@ -63,9 +63,8 @@ class Machine:
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
-        check_count("devices", self.devices, least=1)
-        check_count("num_nodes", self.num_nodes, least=1)
-        check_count("jobs", self.jobs, least=1)
+        for name in ("devices", "num_nodes", "jobs"):
+            check_count(name, getattr(self, name), least=1)
         if self.max_copies is not None:
             check_count("max_copies", self.max_copies, least=1)
         if self.accelerator == "gpu" and not torch.cuda.is_available():
