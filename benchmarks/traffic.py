@@ -33,7 +33,6 @@ from benchmarks.gpu_data import SIZES, full_size
 from gnnak.loading.prefetch import prefetching_paused
 from gnnak.training.measure.bench import (
     WARM_UP,
-    Meters,
     PhaseTimes,
     Stopwatch,
     run_step,
@@ -179,7 +178,7 @@ def measure(name: str) -> Record:
     size = config.train.batch_size or 1
     parts = replace(whole, train=whole.train[: BATCHES * size])
     machine, step = Machine("gpu", recompute=row.recompute), ProfiledStep()
-    short_run(config, dataset, parts, machine, Meters(Stopwatch(0, 1), step))
+    short_run(config, dataset, parts, machine, 1, [Stopwatch(0, 1), step])
     keys = ("calls", "microseconds", "megabytes")
     return {
         "kind": "traffic",

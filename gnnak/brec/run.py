@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -45,22 +46,14 @@ class PairWork(Work):
     pickled; tensors would need shared memory, which is limited."""
 
 
-@dataclass(frozen=True)
-class PairTraining:
-    """A callable that trains on pairs of graphs, in a worker process."""
-
-    options: TrialOptions
-    device: str
-
-    def __call__(self, work: PairWork) -> str:
-        """Train on one pair; return the `TrialResult` as JSON text."""
-        first, second = (
-            (torch.tensor(ends, dtype=torch.long).view(2, -1), num_nodes)
-            for ends, num_nodes in work.graphs
-        )
-        device = torch.device(self.device)
-        result = run_trial((first, second), self.options, work.place[0], device)
-        return json.dumps(asdict(result))
+def train_on_pair(options: TrialOptions, device: torch.device, work: PairWork) -> str:
+    """Do the work of a worker process; return the `TrialResult` as JSON text."""
+    first, second = (
+        (torch.tensor(ends, dtype=torch.long).view(2, -1), num_nodes)
+        for ends, num_nodes in work.graphs
+    )
+    result = run_trial((first, second), options, work.place[0], device)
+    return json.dumps(asdict(result))
 
 
 class _Results(Watcher):
@@ -140,7 +133,6 @@ class Trials:
     def run(
         self, notify: Callable[[str, int], None] = lambda group, seed: None
     ) -> Results:
-        """Train on the pairs that have no stored result; return all results."""
         found, pairs = self.progress.finished(), self.pairs()
         missing = {place: pair for place, pair in pairs.items() if place not in found}
         for seed, group, _ in pairs.keys() & found.keys():
@@ -174,7 +166,7 @@ class Trials:
         results, logs = _Results(finish), self.progress.path.parent / "logs"
         gpu = self.device.type == "cuda"
         with multi_process_service() if gpu else nullcontext(False):
-            train = PairTraining(self.options, str(self.device))
+            train = partial(train_on_pair, self.options, self.device)
             Pool(Queue(tasks), min(self.jobs, len(tasks)), train, logs, results).run()
         if results.failures:
             raise TrainingError(

@@ -11,7 +11,6 @@ from torch.optim import Adam
 
 from gnnak.datasets.cache import with_node_features
 from gnnak.errors import OptionError
-from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.store import store_graphs
@@ -162,11 +161,6 @@ def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[G
             seen.add(key)
             found.append((ends, num_nodes))
     return found
-
-
-def collate(graphs: Sequence[Graph]) -> GraphBatch:
-    """Collect graphs (edge_index, num_nodes) in one batch; all node features are 0."""
-    return with_node_features(store_graphs(graphs)).union()
 
 
 THRESHOLD = 72.34
@@ -332,7 +326,7 @@ def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
 def _batches(
     graphs: Sequence[Graph], network: Network, device: torch.device
 ) -> list[Item]:
-    whole = collate(graphs).to(device)
+    whole = with_node_features(store_graphs(graphs)).union().to(device)
     subgraphs = None
     if network.extractor is not None and network.drop is None:
         edge_index, num_nodes, batch = whole.edge_index, whole.num_nodes, whole.batch

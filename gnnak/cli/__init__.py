@@ -13,7 +13,6 @@ from gnnak.training.processes.workers import follow_main, is_worker, main_is_gon
 
 
 def main() -> None:
-    """Run the command line, and exit with the exit code of the command."""
     if is_worker():
         follow_main()
     try:

@@ -124,7 +124,6 @@ def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
 def find_graphs(
     name: str, smiles: str | None, seed: int, data_dir: Path | None
 ) -> tuple[str, GraphStore]:
-    """Load a data set, or the user's own data; return its name and its graphs."""
     if is_own(name):
         return data_name(name), own_graphs(Path(name), smiles).store
     entry = find_entry(name)

@@ -115,8 +115,6 @@ RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
 
 @dataclass
 class DataOptions:
-    """Options for the data, the model and the settings of training runs."""
-
     experiment: str = typer.Argument(
         callback=check_data("a YAML file or of your own data"),
         help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
@@ -238,8 +236,6 @@ class RunOptions(DataOptions):
 
 @dataclass
 class MachineOptions:
-    """Options for the device on which a model runs, and for its memory and speed."""
-
     accelerator: str = ACCELERATOR
     max_copies: int | None = option(
         min=1,
@@ -260,8 +256,6 @@ class MachineOptions:
 
 @dataclass
 class TrainingMachine(MachineOptions):
-    """Options for the device on which a model is trained."""
-
     recompute: bool = flag(
         "--recompute",
         help="Recompute activations in the backward pass: less memory, more time.",

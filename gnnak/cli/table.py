@@ -212,7 +212,7 @@ def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> lis
 def _rendered(filled: FilledTable, shape: str) -> str:
     if shape == "text" and sys.stdout.isatty():
         return text(filled, shutil.get_terminal_size().columns)
-    return {str(key): render for key, render in FORMATS.items()}[shape](filled)
+    return FORMATS[shape](filled)
 
 
 def _as_dict(filled: FilledTable) -> dict[str, object]:

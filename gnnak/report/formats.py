@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `gnnak table --help` lists FORMATS and must not import PyTorch.
     from gnnak.report.tables import FilledTable
 
-Format = Literal["text", "markdown", "latex", "csv"]
 TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -82,7 +81,7 @@ def text(filled: FilledTable, width: int | None = None) -> str:
     return "\n\n".join([filled.table.caption, *blocks, "\n".join(filled.remarks)])
 
 
-FORMATS: dict[Format, Callable[[FilledTable], str]] = {
+FORMATS: dict[str, Callable[[FilledTable], str]] = {
     "text": text,
     "markdown": markdown,
     "latex": latex,

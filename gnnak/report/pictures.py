@@ -52,13 +52,9 @@ STYLE: dict[Any, Any] = {
 def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
     """Plot a graph with nodes on a circle; colour the egonet of `root` by distance."""
     plotted, hops = _as_networkx(graph), _hops(graph, root, num_hops)
-    inside = [edge for edge in plotted.edges if edge[0] in hops and edge[1] in hops]
     position = nx.circular_layout(plotted)
     nx.draw_networkx_edges(plotted, position, ax=axes, edge_color=OUTSIDE)
-    nx.draw_networkx_edges(
-        plotted, position, inside, ax=axes, width=2.0, edge_color=GRAPH_EDGES
-    )
-    _plot_nodes(axes, plotted, position, hops, title)
+    _plot_hops(axes, plotted, position, hops, title)
 
 
 def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
@@ -74,10 +70,7 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
         for slot, node in enumerate(ring):
             angle = 2 * np.pi * slot / slots
             position[node] = hop * np.array([np.cos(angle), np.sin(angle)])
-    nx.draw_networkx_edges(
-        plotted, position, ax=axes, width=2.0, edge_color=GRAPH_EDGES
-    )
-    _plot_nodes(axes, plotted, position, hops, title)
+    _plot_hops(axes, plotted, position, hops, title)
     axes.margins(0.2)
 
 
@@ -114,13 +107,18 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
     return dict(zip(subs.node[own].tolist(), subs.hop[own].tolist(), strict=True))
 
 
-def _plot_nodes(
+def _plot_hops(
     axes: Axes,
     graph: nx.Graph,
     position: dict[int, np.ndarray],
     hops: dict[int, int],
     title: str,
 ) -> None:
+    """Plot all nodes, coloured by distance, and the edges inside the egonet."""
+    inside = [edge for edge in graph.edges if edge[0] in hops and edge[1] in hops]
+    nx.draw_networkx_edges(
+        graph, position, inside, ax=axes, width=2.0, edge_color=GRAPH_EDGES
+    )
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE
         for node in graph

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -44,10 +45,7 @@ def parse_number(text: str) -> tuple[float, float] | None:
     mean, deviation = found.groups()
     digits = len(mean.partition(".")[2])
     half_unit = 0.5 * 10.0**-digits
-    if deviation is None:
-        allowed = SHARE * abs(float(mean))
-    else:
-        allowed = DEVIATIONS * float(deviation)
+    allowed = DEVIATIONS * float(deviation) if deviation else SHARE * abs(float(mean))
     return float(mean), max(allowed, half_unit)
 
 
@@ -201,8 +199,6 @@ class Filled:
 
 @dataclass(frozen=True)
 class FilledTable:
-    """One of the paper's tables, with the paper's numbers and our numbers."""
-
     table: PaperTable
     rows: tuple[tuple[Filled, ...], ...]
     footnotes: tuple[tuple[str, str], ...]
@@ -214,17 +210,12 @@ class FilledTable:
     def counts(self) -> Counts:
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
         run = [c for c in cells if c.summary is not None and not c.summary.shortened]
-        verdicts = [cell.verdict for cell in run]
         return Counts(
             cells=len(cells),
             run=len(run),
-            better=verdicts.count("better"),
-            within=verdicts.count("within"),
-            worse=verdicts.count("worse"),
-            oom=verdicts.count("oom"),
-            new=verdicts.count(None),
             seeds=sum(cell.has_all_runs for cell in run),
             explained=sum(cell.reason is not None for cell in run),
+            **Counter(str(cell.verdict or "new") for cell in run),
         )
 
     @property

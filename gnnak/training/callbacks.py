@@ -39,8 +39,6 @@ from gnnak.training.timing import Clock
 
 
 class Recalibrate(Callback):
-    """Callback that calls `recalibrate` before each validation."""
-
     def __init__(self, after_batch: Callable[[Trainer], None]) -> None:
         self.after_batch = after_batch
 
@@ -320,8 +318,6 @@ class ProgressLines(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
         history = self.history
-        if not history.epochs:
-            return
         self.progress.text = (
             f"  loss {history.curves['train_loss'][-1]:.4g}"
             f"   validation {history.curves['validation'][-1]:.4g}"

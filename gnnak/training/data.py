@@ -90,7 +90,6 @@ class GraphData(LightningDataModule):
         )
 
     def teardown(self, *_: Any, stage: str = "") -> None:
-        """Stop the prefetching of training batches."""
         if self._training is not None:
             self._training.close()
 
@@ -217,8 +216,6 @@ def has_fixed_subgraphs(network: Network) -> bool:
 
 
 class WholeGraph:
-    """Yields the whole graph once per epoch."""
-
     def __init__(self, item: Item, epochs: Epochs | None) -> None:
         self.item, self.epochs = item, epochs or Epochs()
 

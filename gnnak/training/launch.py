@@ -165,7 +165,7 @@ def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
 def run_experiment(
     configs: Sequence[RunConfig],
     experiment: str,
-    places: Places | None = None,
+    places: Places,
     machine: Machine | None = None,
     resume: bool = False,
     console: Console | None = None,
@@ -179,7 +179,6 @@ def run_experiment(
     `TrainingError` is raised for a config that is new while a run with other options is
     unfinished. `train` does a single run. Every process returns all records.
     """
-    places = places or Places()
     for config in configs:
         config.check_family()
     check_appendable(places.records)

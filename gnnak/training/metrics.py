@@ -15,6 +15,9 @@ from torchmetrics.utilities import dim_zero_cat
 from gnnak.datasets.record import METRICS, DatasetInfo
 from gnnak.errors import OptionError
 
+Score = Callable[[Tensor, Tensor], Tensor]
+"""A function that returns a score, given outputs and targets."""
+
 
 class Collected(Metric):
     """A metric that collects all outputs and targets; subclasses compute the score."""
@@ -23,7 +26,7 @@ class Collected(Metric):
     scores: list[Tensor]
     answers: list[Tensor]
 
-    def __init__(self, figure: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def __init__(self, figure: Score) -> None:
         super().__init__()
         self.figure = figure
         self.add_state("scores", [], dist_reduce_fx="cat")
@@ -36,9 +39,13 @@ class Collected(Metric):
 
 
 class TargetMean(Collected):
-    """A metric of regression, averaged over the targets; NaN targets are ignored."""
+    """The mean of a metric over targets, each divided by `deviation`; ignores NaN."""
 
     by_target: Tensor
+
+    def __init__(self, figure: Score, deviation: Sequence[float] = (1.0,)) -> None:
+        super().__init__(figure)
+        self.deviation = deviation
 
     def of_targets(self) -> Tensor:
         """Return the metric of each target, [targets]; NaN if it is undefined."""
@@ -56,26 +63,10 @@ class TargetMean(Collected):
     def compute(self) -> Tensor:
         """Return the mean over targets with a defined metric; NaN if there are none.
 
-        Set `by_target` to the metric of each target, over the rows of all processes.
+        Set `by_target` to the metric of each target, over the rows of all processes,
+        in the units of the targets.
         """
         self.by_target = self.of_targets()
-        return self.by_target.nanmean()
-
-
-class StandardisedMean(TargetMean):
-    """Averages the errors of targets, each divided by the target's deviation."""
-
-    def __init__(
-        self,
-        figure: Callable[[Tensor, Tensor], Tensor],
-        deviation: Sequence[float],
-    ) -> None:
-        super().__init__(figure)
-        self.deviation = deviation
-
-    def compute(self) -> Tensor:
-        """Return the mean; `by_target` has the errors in the units of the targets."""
-        super().compute()
         return (self.by_target / self.by_target.new_tensor(self.deviation)).nanmean()
 
 
@@ -102,9 +93,7 @@ def undefined(like: Tensor) -> Tensor:
 class OfProbabilities(Collected):
     """A metric that `figure` computes from class probabilities and true classes."""
 
-    def __init__(
-        self, figure: Callable[[Tensor, Tensor], Tensor], needs_both: bool = False
-    ) -> None:
+    def __init__(self, figure: Score, needs_both: bool = False) -> None:
         super().__init__(figure)
         self.needs_both = needs_both
 
@@ -139,7 +128,7 @@ def make_metric(info: DatasetInfo) -> Metric:
                 f"std-mae needs normalised targets, but those of {info.name} are not "
                 "normalised; use mae."
             )
-        return StandardisedMean(figure, info.scaling.deviation)
+        return TargetMean(figure, info.scaling.deviation)
     if info.task == "multilabel" or info.num_outputs == 2:
         figure = _figure(torchmetrics.classification, f"Binary{name}", arguments)
         if info.task == "multilabel":
@@ -157,7 +146,7 @@ def _figure(
     name: str,
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
-) -> Callable[[Tensor, Tensor], Tensor]:
+) -> Score:
     """Return a function for a torchmetrics score, which is NaN if it is undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics
 from gnnak.training.config.run_config import RunConfig, TrainConfig
 from gnnak.training.losses import Scaler, make_loss
-from gnnak.training.metrics import TargetMean, make_metric, why_undefined
+from gnnak.training.metrics import make_metric
 
 THRESHOLD = 1e-4
 """Relative improvement that makes a score a new best, as in `ReduceLROnPlateau`."""
@@ -124,8 +124,6 @@ class GraphTask(LightningModule):
         self.scaler = None if info.scaling is None else Scaler(info.scaling)
         self.scores: dict[str, float] = {}
         self.curve: list[float] = []
-        self.undefined: dict[str, str] = {}
-        self.by_target: list[float] = []
         self.losses: list[Tensor] = []
         self.steps_done = 0
         self.generator: torch.Generator | None = None
@@ -145,7 +143,6 @@ class GraphTask(LightningModule):
         return kind(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def optimizer_step(self, *given: Any, **named: Any) -> None:
-        """Take the optimiser's step, unless steps are captured."""
         super().optimizer_step(*given, **named)
         self._update_average()
 
@@ -269,19 +266,8 @@ class GraphTask(LightningModule):
         self.metric.reset()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
-    def on_test_epoch_start(self) -> None:
-        """Reset the metric, which still has the outputs of the last test."""
-        self.metric.reset()
-
     def on_test_epoch_end(self) -> None:
-        metric, score = self.metric, float(self.metric.compute())
-        if not math.isfinite(score):
-            reason = why_undefined(metric, self.info.metric, "test", score)
-            self.undefined["test"] = reason
-        self.scores["test"] = score
-        several = self.info.task == "regression" and self.info.num_outputs > 1
-        if several and isinstance(metric, TargetMean):
-            self.by_target = metric.by_target.tolist()
+        self.metric.compute()  # over all processes; the metric stores the result
 
     def finish_epoch(self) -> float:
         """End the epoch and return its mean loss; all processes must call this."""

@@ -161,7 +161,6 @@ def predict_part(
     nodes: object,
     read: Callable[[], GraphRows],
 ) -> Part:
-    """Predict for the rows that `read` returns."""
     rows = read()
     chosen = None if nodes is None else _chosen_nodes(models[0], rows, nodes)
     outputs = [

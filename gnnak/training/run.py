@@ -41,7 +41,6 @@ from gnnak.training.data import (
 from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.predictions import column_names
 from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,
@@ -191,12 +190,12 @@ def run_reserved(
             task.scored.load_state_dict(history.best_weights)
             if _fills_unseen(task.info):
                 fill_unseen(task.scored, dataset.graphs_of(parts.train))
-            if parts.test.numel():
+            untested = "there are no test graphs"
+            test = Evaluation(task.info.metric, math.nan, {}, 0, untested)
+            if count := parts.test.numel():
                 trainer.test(task, data, verbose=False)
-            else:
-                task.scores["test"] = math.nan
-                task.undefined["test"] = "there are no test graphs"
-    record = _record(task, history, start) | {
+                test = Evaluation.of(task.metric, task.info, count, "test")
+    record = _record(task, history, start, test) | {
         "processes": trainer.world_size,
         "fast": machine.fast,
         "captured": captured,
@@ -351,9 +350,10 @@ def run_title(config: RunConfig) -> str:
     return " ".join(word for word in words if word)
 
 
-def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
+def _record(
+    task: GraphTask, history: RunHistory, start: float, test: Evaluation
+) -> Record:
     config, info, clock = task.config, task.info, history.clock
-    test = task.scores["test"]
     return {
         "kind": "run",
         "key": history.key,
@@ -367,7 +367,7 @@ def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
         "lower_is_better": info.lower_is_better,
         "scores": {
             "validation": history.best,
-            "test": test if math.isfinite(test) else None,
+            "test": None if test.undefined else test.score,
         },
         "best_epoch": history.best_epoch,
         "epochs": history.epochs,
@@ -381,18 +381,18 @@ def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
         "parameters": sum(p.numel() for p in task.network.parameters()),
         "source": info.source,
         "fingerprint": history.fingerprint,
-        **_by_target(task),
-        **({"undefined": task.undefined} if task.undefined else {}),
+        **_by_target(info, test),
+        **({"undefined": {"test": test.undefined}} if test.undefined else {}),
         **({"skipped": list(info.skipped)} if info.skipped else {}),
     }
 
 
-def _by_target(task: GraphTask) -> Record:
+def _by_target(info: DatasetInfo, test: Evaluation) -> Record:
     """Return the test error of each target, if there are several; None if undefined."""
-    if not task.by_target:
+    if info.task != "regression" or not test.by_target:
         return {}
-    found = [six_digits(v) if math.isfinite(v) else None for v in task.by_target]
-    return {"by_target": dict(zip(column_names(task.info), found, strict=True))}
+    found = test.as_dict()["by_target"].items()
+    return {"by_target": {k: None if v is None else six_digits(v) for k, v in found}}
 
 
 def evaluate(

@@ -51,8 +51,6 @@ class Clock:
 
 
 class Timing(Callback):
-    """Callback that measures the training and the evaluation of every epoch."""
-
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._phase = ExitStack()

@@ -14,7 +14,6 @@ from gnnak.brec.trial import (
     TrialResult,
     _degrees,
     _is_capturable,
-    collate,
     large_bytes,
     paired_test,
     relabellings,
@@ -48,14 +47,6 @@ def test_relabellings_are_isomorphic_and_distinct():
 def test_relabellings_repeat_if_the_graph_is_too_symmetric():
     edge = undirected([(0, 1)], 2)
     assert len(relabellings(edge, 8, torch.Generator())) == 8
-
-
-def test_collate_offsets_the_nodes_of_later_graphs():
-    edge = undirected([(0, 1)], 2)
-    batch = collate([edge, edge])
-    assert batch.num_graphs == 2
-    assert batch.edge_index.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2]]
-    assert batch.batch.tolist() == [0, 0, 1, 1]
 
 
 def test_gin_ak_plus_distinguishes_the_4_regular_pair_and_gin_does_not():

@@ -78,7 +78,6 @@ class Experiment:
 
 
 def experiment_names() -> list[str]:
-    """Return the names of the experiments that are installed with the package."""
     return sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 
 

@@ -53,8 +53,6 @@ leave it out, so that the hashes of old records stay valid."""
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Options of the data: which graphs, and how they are split."""
-
     name: str = "zinc"
     target: str | None = None
     """The target to predict if the data set has several; if None, the first target. Of
@@ -82,8 +80,6 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Options of the training: epochs, optimiser, loss, precision and seed."""
-
     epochs: int = 310
     batch_size: int | None = 128
     """Graphs (or nodes of one graph) per step, over all processes. If None, all."""

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -61,12 +60,14 @@ def synchronised_time(device: torch.device) -> float:
 class Stopwatch(Callback):
     """Callback that times training and evaluation, and measures peak memory."""
 
-    def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
+    def __init__(
+        self, warm_up: int, epochs: int, notify: Notify = lambda text: None
+    ) -> None:
         self.warm_up, self.epochs, self.notify = warm_up, epochs, notify
         self.training: list[float] = []
         self.evaluation: list[float] = []
         self.megabytes: float | None = None
-        self._since: float | None = None
+        self._since = 0.0
 
     @property
     def seconds(self) -> float:
@@ -77,15 +78,14 @@ class Stopwatch(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
         reset_peak(trainer.strategy.root_device)
-        if self.notify is not None:
-            epoch, total = trainer.current_epoch + 1, trainer.max_epochs
-            kind = " (warm-up)" if epoch <= self.warm_up else ""
-            self.notify(f"epoch {epoch} of {total}{kind}")
+        epoch, total = trainer.current_epoch + 1, trainer.max_epochs
+        kind = " (warm-up)" if epoch <= self.warm_up else ""
+        self.notify(f"epoch {epoch} of {total}{kind}")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
         device = trainer.strategy.root_device
         now = synchronised_time(device)
-        if self._is_timed(trainer) and self._since is not None:
+        if self._is_timed(trainer):
             self.training.append(now - self._since)
             peak = peak_megabytes(device)
             if peak is not None:
@@ -94,7 +94,7 @@ class Stopwatch(Callback):
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         now = synchronised_time(trainer.strategy.root_device)
-        if self._is_timed(trainer) and self._since is not None:
+        if self._is_timed(trainer):
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -263,36 +263,23 @@ def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Meters:
-    """The callbacks of a benchmark; they measure the run and store the results."""
-
-    watch: Stopwatch
-    phases: PhaseTimes
-    kernels: KernelTimes | None = None
-    """Profiles GPU kernels in one additional epoch; if None, there is no profiling."""
-
-
 def short_run(
     config: RunConfig,
     dataset: Dataset,
     parts: Parts,
     machine: Machine,
-    meters: Meters,
+    epochs: int,
+    meters: Sequence[Callback],
     evaluate: bool = False,
 ) -> Trainer:
-    """Train as `run` does, for as many epochs as `meters` need; write no files."""
+    """Train as `run` does, with the callbacks `meters`; write no files."""
     gc.collect()  # free the memory of earlier runs
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    watch, kernels = meters.watch, meters.kernels
-    epochs = watch.warm_up + watch.epochs + (kernels is not None)
     config = change(config, {"train.epochs": epochs})
     clock = Clock()
     task, data, captured, _ = prepare(config, dataset, parts, machine, clock)
-    callbacks: list[Callback] = [watch, meters.phases, RestoreSignals()]
-    if kernels is not None:
-        callbacks.append(kernels)
+    callbacks = [*meters, RestoreSignals()]
     try:
         with (
             TemporaryDirectory() as folder,
@@ -318,8 +305,6 @@ WARM_BATCHES = 48
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """Options of a benchmark: how much to train, and what to measure."""
-
     graphs: int | None = None
     """Number of training graphs to use (None: all); times are scaled to all graphs."""
     epochs: int = 3
@@ -330,7 +315,7 @@ class BenchOptions:
     """Whether to also profile GPU kernels, in a separate run after the timing."""
     evaluation: bool = False
     """Whether to also time the evaluation on the validation graphs."""
-    notify: Notify | None = None
+    notify: Notify = lambda text: None
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, least=1)
@@ -344,9 +329,9 @@ def bench(
 ) -> Record:
     """Train for a few epochs; return a record of time and memory."""
     record = _timed(config, dataset, machine, options)
-    if not options.profile:
-        return record
-    return with_kernels(record, config, dataset, machine, options)
+    if options.profile:
+        record = with_kernels(record, config, dataset, machine, options)
+    return record
 
 
 def bench_both(
@@ -378,8 +363,8 @@ def with_kernels(
     _, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     kernels = KernelTimes(warm_up)
-    meters = Meters(Stopwatch(warm_up, 0, options.notify), PhaseTimes(), kernels)
-    short_run(config, dataset, parts, machine, meters)
+    meters = Stopwatch(warm_up, 0, options.notify), kernels
+    short_run(config, dataset, parts, machine, warm_up + 1, meters)
     step_seconds = median(record["epochs"]) / record["batches"]
     return record | {"kernels": kernels_share(kernels, step_seconds)}
 
@@ -389,9 +374,11 @@ def _timed(
 ) -> Record:
     whole, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
-    watch = Stopwatch(warm_up, options.epochs, options.notify)
-    meters = Meters(watch, PhaseTimes())
-    trainer = short_run(config, dataset, parts, machine, meters, options.evaluation)
+    watch, phases = Stopwatch(warm_up, options.epochs, options.notify), PhaseTimes()
+    epochs, meters = warm_up + options.epochs, (watch, phases)
+    trainer = short_run(
+        config, dataset, parts, machine, epochs, meters, options.evaluation
+    )
     graphs, device = parts.train.numel(), trainer.strategy.root_device
     parameters = trainer.lightning_module.parameters()
     return {
@@ -411,7 +398,7 @@ def _timed(
         "graphs_an_epoch": whole.train.numel(),
         "batches": int(trainer.num_training_batches),
         "epochs": [six_digits(seconds) for seconds in watch.training],
-        "seconds": _seconds(watch, meters.phases, whole, parts),
+        "seconds": _seconds(watch, phases, whole, parts),
         "graphs_per_second": six_digits(graphs / watch.seconds),
         "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
         "kernels": None,
@@ -499,15 +486,13 @@ def grow(
     dataset, notify = None if what == "nodes" else load(), options.notify
     for value in values or RANGES[what]:
         graphs = dataset or regular_graphs(value)
-        if notify is not None:
-            prefixed = partial(_notify, notify, f"{what} {value}, ")
-            options = replace(options, notify=prefixed)
+
+        def prefixed(text: str, label: str = f"{what} {value}") -> None:
+            notify(f"{label}, {text}")
+
+        options = replace(options, notify=prefixed)
         record = bench(_changed(config, what, value), graphs, machine, options)
         yield record | {"kind": "growth", "what": what, "value": value}
-
-
-def _notify(notify: Notify, start: str, text: str) -> None:
-    notify(start + text)
 
 
 def measure(

@@ -63,9 +63,8 @@ class Machine:
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
-        check_count("devices", self.devices, least=1)
-        check_count("num_nodes", self.num_nodes, least=1)
-        check_count("jobs", self.jobs, least=1)
+        for name in ("devices", "num_nodes", "jobs"):
+            check_count(name, getattr(self, name), least=1)
         if self.max_copies is not None:
             check_count("max_copies", self.max_copies, least=1)
         if self.accelerator == "gpu" and not torch.cuda.is_available():
@@ -119,16 +118,18 @@ def make_trainer(
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
+    strategy: str | DDPStrategy = "auto"
     if not machine.is_single_process:
         become_main()
         start_heartbeats()
+        strategy = AveragingStrategy() if captured else "ddp"
     if is_worker():
         follow_main()
     return Trainer(
         accelerator="gpu" if gpu else "cpu",
         devices=machine.devices,
         num_nodes=machine.num_nodes,
-        strategy=_strategy(machine, captured),
+        strategy=strategy,
         precision=PRECISIONS[train.precision],  # type: ignore[arg-type]
         max_epochs=train.epochs,
         gradient_clip_val=None if captured else train.clip,
@@ -143,12 +144,6 @@ def make_trainer(
         log_every_n_steps=0,
         use_distributed_sampler=False,
     )
-
-
-def _strategy(machine: Machine, captured: bool) -> str | DDPStrategy:
-    if machine.is_single_process:
-        return "auto"
-    return AveragingStrategy() if captured else "ddp"
 
 
 class AveragingStrategy(DDPStrategy):

@@ -134,7 +134,6 @@ def follow_main() -> None:
 
 
 def end_with_main(seconds: float = 0.0) -> None:
-    """End this worker if the main process ends within `seconds`."""
     if main_is_gone(seconds):
         _leave("the main process was killed" if has_heartbeats() else "")
 
@@ -214,7 +213,6 @@ class Monitor(threading.Thread):
         self._waited = 0.0
 
     def start_watching(self, launcher: Any) -> None:
-        """Also watch the workers of this Lightning launcher."""
         self._waited = 0.0
         self._launcher = launcher
 

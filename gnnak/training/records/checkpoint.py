@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import math
 import os
 import platform
 import shlex
@@ -371,10 +370,6 @@ def save_folder(
     tensors = {key: w.detach().cpu().clone() for key, w in checkpoint.weights.items()}
     weights = save({k: w.contiguous() for k, w in tensors.items()}, {"format": "pt"})
     plain = {"format": FOLDER_FORMAT, **checkpoint.to_plain()}
-    plain["scores"] = {
-        part: None if score is None or not math.isfinite(score) else score
-        for part, score in checkpoint.scores.items()
-    }
     plain["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights).hexdigest()}
     plain["sha256"] = _digest(plain)
     card = model_card(checkpoint, name or folder.resolve().name, intro)

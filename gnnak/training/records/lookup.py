@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, mode, stdev
 from typing import Literal
 
 from gnnak.errors import OptionError
@@ -53,8 +52,8 @@ class RunRecords:
 
     @property
     def usual_device(self) -> str:
-        devices = Counter(str(record.get("device")) for record in self.records)
-        return devices.most_common(1)[0][0] if devices else ""
+        devices = [str(record.get("device")) for record in self.records]
+        return mode(devices) if devices else ""
 
     def exact(self, config: RunConfig) -> list[Record]:
         return self._exact.get(config.cell(), [])

@@ -17,7 +17,6 @@ from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
 
 from gnnak import __version__
 from gnnak.datasets.record import Dataset
@@ -241,28 +240,16 @@ CHUNK = 1 << 24
 
 def fingerprint(dataset: Dataset) -> str:
     """Return a hash of the graphs, targets, split and folds of a data set."""
-    store = dataset.store
-    tensors = {
-        "num_nodes": store.num_nodes,
-        "num_edges": store.num_edges,
-        "edge_index": store.edge_index,
-        "x": store.x,
-        "edge_attr": store.edge_attr,
-        "y": store.y,
-        "split": dataset.split,
-        "folds": dataset.folds,
-    }
+    names = ("num_nodes", "num_edges", "edge_index", "x", "edge_attr", "y")
+    tensors = {name: getattr(dataset.store, name) for name in names}
+    tensors |= {"split": dataset.split, "folds": dataset.folds}
     whole = hashlib.sha256()
     with ThreadPoolExecutor() as threads:
         for name, tensor in tensors.items():
             if tensor is not None:
                 whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
                 flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
-                for part in threads.map(_digest, flat.split(CHUNK)):
-                    whole.update(part)
+                chunks = (chunk.numpy() for chunk in flat.split(CHUNK))
+                for part in threads.map(hashlib.sha256, chunks):
+                    whole.update(part.digest())
     return whole.hexdigest()[:16]
-
-
-def _digest(chunk: Tensor) -> bytes:
-    content: Any = chunk.numpy()
-    return hashlib.sha256(content).digest()

@@ -34,8 +34,6 @@ class Combination:
 
 @dataclass(frozen=True)
 class SweepRow:
-    """The scores of one combination, averaged over its runs."""
-
     values: Mapping[str, Any]
     metric: str = ""
     """The metric of the scores; empty if no run has a record."""

@@ -166,10 +166,11 @@ def test_kernels_are_profiled_in_a_separate_run(captures, epochs, monkeypatch):
     record, profiled = bench(small_config(), triangles(), CPU, ONCE), []
     short_run = bench_module.short_run
 
-    def on_a_cpu(config, dataset, parts, machine, meters):
-        short_run(config, dataset, parts, CPU, meters)
-        assert meters.kernels.epoch == meters.watch.warm_up == epochs
-        profiled.append((meters.kernels.steps, meters.watch.training))
+    def on_a_cpu(config, dataset, parts, machine, number, meters):
+        short_run(config, dataset, parts, CPU, number, meters)
+        watch, kernels = meters
+        assert kernels.epoch == watch.warm_up == number - 1 == epochs
+        profiled.append((kernels.steps, watch.training))
 
     monkeypatch.setattr(bench_module, "short_run", on_a_cpu)
     gpu = SimpleNamespace(is_gpu=True, captures=lambda *_: captures)

@@ -9,7 +9,6 @@ from gnnak.training.measure.bench import (
     PHASES,
     KernelTime,
     KernelTimes,
-    Meters,
     PhaseTimes,
     Stopwatch,
     kernel_times,
@@ -67,14 +66,14 @@ def test_kernels_share_is_their_time_divided_by_that_of_a_step():
 )
 def test_kernel_times_profile_and_stop_one_more_epoch(batch_size, steps):
     dataset, config = triangles(24), small_config(train__batch_size=batch_size)
-    meters = Meters(Stopwatch(0, 1), PhaseTimes(), KernelTimes(1))
+    watch, phases, found = Stopwatch(0, 1), PhaseTimes(), KernelTimes(1)
     parts = choose_parts(dataset, "split")
-    trainer = short_run(config, dataset, parts, Machine("cpu"), meters)
-    assert meters.kernels is not None
-    assert meters.kernels.steps == steps
-    assert meters.kernels.kernels == []
-    assert len(meters.watch.training) == 1
-    assert set(meters.phases.seconds) == set(PHASES)
+    meters = watch, phases, found
+    trainer = short_run(config, dataset, parts, Machine("cpu"), 2, meters)
+    assert found.steps == steps
+    assert found.kernels == []
+    assert len(watch.training) == 1
+    assert set(phases.seconds) == set(PHASES)
     assert trainer.global_step == trainer.num_training_batches + steps
 
 
@@ -100,8 +99,8 @@ def test_profiler_starts_and_stops_while_prefetching_is_paused(monkeypatch):
 
     monkeypatch.setattr(bench_module, "profile", Profile)
     dataset, found = triangles(32), KernelTimes(1)
-    meters = Meters(Stopwatch(0, 1), PhaseTimes(), found)
+    meters = Stopwatch(0, 1), PhaseTimes(), found
     parts = choose_parts(dataset, "split")
-    short_run(small_config(), dataset, parts, Machine("cpu"), meters)
+    short_run(small_config(), dataset, parts, Machine("cpu"), 2, meters)
     assert seen == [True] * 4
     assert found.steps > 0
