@@ -33,6 +33,7 @@ def test_there_is_one_experiment_a_data_set():
 def test_an_experiment_says_what_differs_from_the_defaults_and_nothing_else(name):
     options = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text("utf-8"))
     runs, members = options.pop("runs", 1), options.pop("members", {})
+    options.pop("best", None)
     experiment = load_experiment(name)
     assert (experiment.name, experiment.runs) == (name, runs)
     assert experiment.config.data.name == name
