@@ -17,6 +17,7 @@ import pytest
 from gnnak.datasets.own.molecules import molecule_chunks
 from gnnak.training.prediction_files import TableWriter
 from tests.cli.training import run
+from tests.peak_memory import PROGRAM, peak_megabytes
 from tests.training.molecules import SMILES
 
 ROOT = Path(__file__).parents[2]
@@ -253,14 +254,13 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen:
     return start_python(folder, "-m", "gnnak.cli", "predict", *arguments)
 
 
-def start_python(folder: Path, *arguments: str, **options) -> subprocess.Popen:
+def start_python(folder: Path, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stderr=subprocess.PIPE,
         text=True,
-        **options,
     )
 
 
@@ -300,16 +300,6 @@ def test_predict_that_is_killed_ten_times_loses_no_row(suffix, checkpoint, place
     assert sorted(place.glob("*.part*")) == []
 
 
-PEAK = """
-import atexit, pathlib, runpy
-status = pathlib.Path("/proc/self/status")
-atexit.register(lambda: print(status.read_text().split("VmHWM:")[1].split()[0]))
-runpy.run_module("gnnak.cli", run_name="__main__", alter_sys=True)
-"""
-"""Runs the command, and prints its peak memory in kB. `os.wait4` reports at least the
-memory of the process that started it, here of pytest."""
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 def test_predict_of_many_rows_takes_the_memory_of_few(checkpoint, place):
@@ -321,9 +311,9 @@ def test_predict_of_many_rows_takes_the_memory_of_few(checkpoint, place):
         Path("new.csv").write_text(text(rows))
         out = f"{count}.csv"
         given = ["predict", checkpoint, "new.csv", "--accelerator", "cpu", "-o", out]
-        process = start_python(place, "-c", PEAK, *given, stdout=subprocess.PIPE)
-        printed, told = process.communicate()
+        process = start_python(place, "-c", PROGRAM, *given)
+        _, told = process.communicate()
         assert process.returncode == 0, told
         assert len(Path(out).read_text().splitlines()) == count + 1
-        peaks.append(int(printed))
+        peaks.append(peak_megabytes(told))
     assert peaks[1] < 1.2 * peaks[0]
