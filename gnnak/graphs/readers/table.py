@@ -201,9 +201,10 @@ def _parquet_rows(path: Path, file: Any) -> Iterator[TableRow]:
 @contextmanager
 def checked_parquet(path: FilePath) -> Iterator[None]:
     """Context manager: raise `FileFormatError` if pyarrow cannot read the file."""
+    errors = (import_pyarrow().ArrowException, OSError, ValueError)
     try:
         yield
-    except (import_pyarrow().ArrowException, OSError, ValueError) as error:
+    except errors as error:
         told = f"{path} cannot be read as Parquet ({reason_of(error)}); write it again"
         raise FileFormatError(f"{told}; see docs/formats.md#tables.") from error
 
