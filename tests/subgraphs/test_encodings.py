@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch
 
-from gnnak.errors import OptionError, SizeError, SubgraphError
+from gnnak.errors import GnnakError, OptionError, SizeError, SubgraphError
 from gnnak.loading.assembler import WINDOW_PAIRS, Subgraphs, window_shares
 from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
@@ -363,3 +363,11 @@ def test_windows_have_room_for_matrices_of_node_pairs():
     encoded = window_shares(store, Subgraphs(None, ENCODED), 4)
     pairs = store.counts[0].double().square() / WINDOW_PAIRS
     torch.testing.assert_close(encoded - plain, pairs)
+
+
+@pytest.mark.parametrize("encoding", [rrwp, resistance])
+def test_encodings_refuse_an_unsorted_batch(encoding):
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    subgraphs = EgoNets(1)(edges, 4)
+    with pytest.raises(GnnakError, match="batch is not sorted"):
+        encoding(subgraphs, edges, torch.tensor([1, 1, 0, 0]))
