@@ -18,7 +18,7 @@ from benchmarks.own_loop_tables import captured, ddp, own_loop, published_step
 from benchmarks.paper_tables import agreement_summary, filled_table, paper_tables
 from gnnak.datasets import find_entry
 from gnnak.report.pictures import curves_figure
-from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.experiment import find_config, load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.records.results import Record, read_records
 
@@ -139,12 +139,15 @@ def curves(experiment: str) -> str:
     """Plot validation scores over epochs, one run of each network; return an SVG."""
     entry = load_experiment(experiment)
     names = {entry.config_for(name).cell(): name for name in CURVES[experiment]}
+    if entry.best:
+        _, config = find_config(experiment, {}, {}, best=True)
+        names[config.cell()] = "--best"
     runs = {
         names[record["cell"]]: record
         for record in reversed(read_records(RESULTS / "runs.jsonl"))
         if record["cell"] in names and record["config"]["train"]["seed"] == 0
     }
-    lines = {name: runs[name]["curves"]["validation"] for name in CURVES[experiment]}
+    lines = {name: runs[name]["curves"]["validation"] for name in names.values()}
     info = find_entry(experiment).info
     log = info.metric == "mae"
     return curves_figure(lines, info.title, f"validation {info.metric}", log)
