@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/fast/kernels/test_kernels*.py)) \
 	tests/fast/layers/test_gated.py tests/fast/layers/test_hop_tables.py \
 	tests/fast/layers/test_fused_ppgn.py tests/fast/layers/test_lifted_gine.py \
-	tests/fast/layers/test_pair_layers.py \
+	tests/fast/layers/test_pair_layers.py tests/fast/layers/test_sswl.py \
 	tests/fast/sampling/test_greedy.py tests/fast/test_extraction.py tests/fast/test_padding.py
 
 .PHONY: help setup demo test quick lint types unit slow faults gpu oldest bench tables docs notebooks format clean

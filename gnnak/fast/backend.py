@@ -8,7 +8,7 @@ from torch import Tensor
 from gnnak.backend import Backend
 from gnnak.fast.cpu import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels, runs_kernels
-from gnnak.fast.layers import convs, gather, general, layer, norm, ppgn, weights
+from gnnak.fast.layers import convs, gather, general, layer, norm, ppgn, sswl, weights
 from gnnak.fast.layers.parts import Serves, implementations_in
 from gnnak.fast.step import captured, update
 from gnnak.optional import has_triton, interprets_triton
@@ -35,7 +35,7 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
     """Build the backend for GPUs; it fuses layers for tensors that `serves` accepts."""
-    of_layers = (convs, gather, general, layer, norm, ppgn, weights)
+    of_layers = (convs, gather, general, layer, norm, ppgn, sswl, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     if has_triton():
         from gnnak.fast import extraction, sampling

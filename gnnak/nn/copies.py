@@ -121,9 +121,15 @@ def across(
     `whole`, every subgraph must be a whole graph; then, `across_whole` finds the edges
     across subgraphs, which is faster. Returns new states of the node copies, [m, c].
     """
-    find_links = across_whole if whole else across_edges
-    links = find_links(subgraphs, edge_index)
+    links = across_links(subgraphs, edge_index, whole)
     return pass_across(conv, z, subgraphs, edge_attr, links)
+
+
+def across_links(
+    subgraphs: RootedSubgraphs, edge_index: Tensor, whole: bool
+) -> AcrossEdges:
+    """Find the edges across subgraphs; arguments as in `across`."""
+    return (across_whole if whole else across_edges)(subgraphs, edge_index)
 
 
 @operation

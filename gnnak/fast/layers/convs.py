@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -93,7 +93,19 @@ def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 
 def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    return conv.nn(_GineSum.apply(c.values, edge_states(conv, e), conv.eps, edges))
+    summed, _ = gine_sum(conv, c, e, edges)
+    return conv.nn(summed)
+
+
+def gine_sum(
+    conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges
+) -> tuple[Tensor, Tensor]:
+    """Return GINE's sums of messages, [m, w], and `c.values`.
+
+    If other functions read the returned `c.values`, the backward pass of the messages
+    adds up all gradients of `c.values` in its kernel.
+    """
+    return _GineSum.apply(c.values, edge_states(conv, e), conv.eps, edges)
 
 
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
@@ -129,17 +141,25 @@ RUNNERS: dict[type, Callable[[Any, Rows, Tensor | None, Edges], Tensor]] = {
 
 class _GineSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
+    def forward(
+        ctx: Any, c: Tensor, e: Tensor, eps: Tensor, edges: Edges
+    ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(c, e, eps)
+        ctx.set_materialize_grads(False)
         ctx.edges = edges
-        return kernels_for(c).messages(c, e, eps, edges)
+        return kernels_for(c).messages(c, e, eps, edges), c
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, grad: Tensor | None, more: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return more, None, None, None
         c, e, eps = ctx.saved_tensors
         kernels, with_eps = kernels_of_backward(c), ctx.needs_input_grad[2]
+        more = None if more is None else more.contiguous()
         grads = kernels.messages_backward(
-            grad.contiguous(), c, e, eps, ctx.edges, None, with_eps
+            grad.contiguous(), c, e, eps, ctx.edges, more, with_eps
         )
         return *grads, None
 
@@ -237,6 +257,30 @@ def run_messages(
     links: AcrossEdges | None = None,
 ) -> Tensor:
     """Apply a conv to node copies, along `links` or along the edges of subgraphs."""
+    inputs = conv_inputs(serves, conv, z, subgraphs, edge_attr, links)
+    if inputs is NotImplemented:
+        return NotImplemented
+    with on_copies(subgraphs):
+        return run_conv(cast(Conv, conv).gnn, *inputs)
+
+
+class ConvInputs(NamedTuple):
+    """The arguments of `run_conv`, apart from the conv."""
+
+    c: Rows
+    e: Tensor | None
+    edges: Edges
+
+
+def conv_inputs(
+    serves: Serves,
+    conv: Messages,
+    z: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | None,
+    links: AcrossEdges | None,
+) -> ConvInputs:
+    """Return what `run_messages` gives to `run_conv`, or `NotImplemented`."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -261,8 +305,7 @@ def run_messages(
             return _sorted_edges(edge_index, edge, size, num_edges)
 
         edges = subgraphs.once(Edges, find, "across", many)
-    with on_copies(subgraphs):
-        return run_conv(conv.gnn, Rows(z.contiguous()), e, edges)
+    return ConvInputs(Rows(z.contiguous()), e, edges)
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:

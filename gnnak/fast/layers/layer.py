@@ -51,6 +51,7 @@ from gnnak.fast.layers.parts import (
     blocks_of,
     distinct_rows,
     edges_of,
+    has_fused_dtype,
     has_hooks,
     implements,
     is_fusable,
@@ -343,7 +344,7 @@ def can_fuse(
 def _can_run_stack(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    if not _has_fused_dtype(layer, x, e):
+    if not has_fused_dtype(layer, x, e):
         return False
     if any(map(has_hooks, islice(layer.modules(), 1, None))):
         return False
@@ -353,17 +354,6 @@ def _can_run_stack(
     if not known or not several or not is_fused_stack(layer.gnn):
         return False
     return all(CONVS[type(conv)].fits(conv, e, subgraphs) for conv in layer.gnn.convs)
-
-
-def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
-    weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
-    if asked is None:
-        fits = x.dtype == weight and weight in (torch.float, torch.double)
-        return fits and (e is None or (e.dim() == 2 and e.dtype == x.dtype))
-    states = [x] if e is None else [x, e]
-    narrow = all(s.dtype in (torch.float, torch.bfloat16) for s in states)
-    fits = asked == torch.bfloat16 and weight == torch.float
-    return fits and narrow and (e is None or e.dim() == 2)
 
 
 def fused_encodings(

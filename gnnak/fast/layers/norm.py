@@ -137,6 +137,12 @@ def norm_rows(norm: BatchNorm | GivenNorm, h: Tensor) -> Tensor:
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
+def norm_relu(norm: AnyNorm, h: Rows) -> Tensor:
+    """Return `ReLU(norm(h))`, [m, c]."""
+    norm = as_given(norm)
+    return _NormAct.apply(h.values, norm.weight, norm.bias, None, norm, True, h.moments)
+
+
 def norm_relu_add(
     norm: AnyNorm, h: Rows, residual: Tensor, dropout: float = 0.0
 ) -> Tensor:
@@ -164,11 +170,7 @@ def norm_relu_linears(
 ) -> list[Rows]:
     """Split the columns of `h` evenly; apply a norm, ReLU and Linear to each part."""
     norms = [as_given(norm) for norm in norms]
-    weights = [
-        part
-        for norm, linear in zip(norms, linears, strict=True)
-        for part in (norm.weight, norm.bias, linear.weight, linear.bias)
-    ]
+    weights = _weights_of(norms, linears)
     cached_h = None
     if recompute and h.recompute is not None:
         cached_h = CachedRecompute(h.recompute.uncached or h.recompute.function)
@@ -185,6 +187,28 @@ def norm_relu_linears(
         pairs = enumerate(zip(constants, linears, strict=True))
         recomputes = [_product_recompute(h, i, len(norms), *pair) for i, pair in pairs]
     return [Rows(*part) for part in zip(outs, moments, recomputes, strict=True)]
+
+
+def norm_relu_joint_linear(
+    norms: Sequence[AnyNorm],
+    h: Tensor,
+    linears: Sequence[nn.Linear],
+    norm_follows: bool,
+) -> Rows:
+    """Compute the sum of all outputs of `norm_relu_linears`, with one Linear."""
+    norms = [as_given(norm) for norm in norms]
+    weights = _weights_of(norms, linears)
+    return Rows(*_NormJointLinear.apply(h, norms, norm_follows, *weights))
+
+
+def _weights_of(
+    norms: Sequence[AnyNorm], linears: Sequence[nn.Linear]
+) -> list[Tensor | None]:
+    return [
+        part
+        for norm, linear in zip(norms, linears, strict=True)
+        for part in (norm.weight, norm.bias, linear.weight, linear.bias)
+    ]
 
 
 def _product_recompute(
@@ -241,10 +265,8 @@ class _NormLinears(torch.autograd.Function):
     ) -> tuple[Any, ...]:
         kernels, real, count = kernels_for(h), norms[0].real_rows(), len(norms)
         matrices, offsets = weights[2::4], weights[3::4]
-        h_moments = [None] * count if moments is None else moments.chunk(count)
         h_parts = h.chunk(count, dim=1)
-        parts = zip(h_parts, norms, h_moments, strict=True)
-        ctx.constants = [kernels.norm_constants(h, n, real, m) for h, n, m in parts]
+        ctx.constants = _constants_of_parts(h, norms, moments)
         ctx.save_for_backward(*matrices, *offsets, *to_save(h, recompute))
         ctx.norm_follows = norm_follows
         ctx.recompute = recompute_function(recompute)
@@ -283,6 +305,59 @@ class _NormLinears(torch.autograd.Function):
             # Free `back[2]`, an unused [m, c] gradient, before the next part.
             del back
         return grad_h, None, None, None, None, *grad_weights
+
+
+def _constants_of_parts(
+    h: Tensor, norms: Sequence[BatchNorm | GivenNorm], moments: Moments | None
+) -> list[NormConstants]:
+    """Compute the constants of norms, each of which normalises some columns of `h`."""
+    kernels, real, count = kernels_for(h), norms[0].real_rows(), len(norms)
+    of_parts = [None] * count if moments is None else moments.chunk(count)
+    parts = zip(h.chunk(count, dim=1), norms, of_parts, strict=True)
+    return [kernels.norm_constants(part, norm, real, m) for part, norm, m in parts]
+
+
+class _NormJointLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        norms: Sequence[BatchNorm | GivenNorm],
+        norm_follows: bool,
+        *weights: Any,
+    ) -> tuple[Tensor, Moments | None]:
+        kernels, real = kernels_for(h), norms[0].real_rows()
+        k = _joint(_constants_of_parts(h, norms, kernels.moments_of(h, real)))
+        matrix, offsets = torch.cat(weights[2::4], dim=1), weights[3::4]
+        ctx.save_for_backward(h, matrix, *offsets)
+        ctx.k, ctx.norm_follows = k, norm_follows
+        given = [offset for offset in offsets if offset is not None]
+        offset = torch.stack(given).sum(dim=0) if given else None
+        return kernels.norm_linear(h, k, matrix, offset, real)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+        h, matrix, *offsets = ctx.saved_tensors
+        grad, grad_h, count = grad.contiguous(), torch.empty_like(h), len(offsets)
+        of_weight, of_bias, _, of_matrix = kernels_for(h).norm_linear_backward(
+            grad, h, ctx.k, None, matrix, None, grad_h
+        )
+        of_offsets = [offset_grad(grad, each, ctx.norm_follows) for each in offsets]
+        parts = of_weight.chunk(count), of_bias.chunk(count), of_matrix.chunk(count, 1)
+        of_all = zip(*parts, of_offsets, strict=True)
+        return grad_h, None, None, *(each for part in of_all for each in part)
+
+
+def _joint(constants: Sequence[NormConstants]) -> NormConstants:
+    """Join the constants of norms that normalise different columns."""
+    fields = zip(*(k[:4] for k in constants), strict=True)
+    joint = torch.cat([part for field in fields for part in field]).view(4, -1)
+    scale, shift, mean, rstd = joint
+    totals = [k.total for k in constants if k.total is not None]
+    total = torch.cat(totals) if totals else None
+    of_batch, real = constants[0].of_batch, constants[0].real
+    return NormConstants(scale, shift, mean, rstd, of_batch, real, total)
 
 
 def offset_grad(

@@ -83,6 +83,18 @@ def autocast_dtype(values: Tensor) -> torch.dtype | None:
     return torch.get_autocast_dtype(kind) if converts else None
 
 
+def has_fused_dtype(layer: nn.Module, x: Tensor, e: Tensor | None) -> bool:
+    """Return whether a layer can be fused for states `x` and `e` of these dtypes."""
+    weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
+    if asked is None:
+        fits = x.dtype == weight and weight in (torch.float, torch.double)
+        return fits and (e is None or (e.dim() == 2 and e.dtype == x.dtype))
+    states = [x] if e is None else [x, e]
+    narrow = all(s.dtype in (torch.float, torch.bfloat16) for s in states)
+    fits = asked == torch.bfloat16 and weight == torch.float
+    return fits and narrow and (e is None or e.dim() == 2)
+
+
 def has_hooks(module: nn.Module) -> bool:
     return bool(
         module._forward_hooks

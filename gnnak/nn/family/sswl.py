@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GINEConv
 
+from gnnak.backend import operation
 from gnnak.nn.copies import across, at_own_centroid, inside, lift, pool_context
 from gnnak.nn.family.gnn import MLPReadout, SubgraphGNN, as_conv
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm, make_norm, on_graph
+from gnnak.nn.norm import BatchNorm, make_norm, on_copies, on_graph
 from gnnak.subgraphs.induce import edge_pairs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Norm, ReadoutOrder, Reduce
@@ -53,6 +54,18 @@ class SSWLLayer(nn.Module):
         edge_attr: Tensor | None = None,
     ) -> Tensor:
         """Compute new states of node copies, [m, c]; arguments as in `InsideLayer`."""
+        with on_copies(subgraphs):
+            return self.update_copies(h, subgraphs, edge_index, edge_attr)
+
+    @operation
+    def update_copies(
+        self,
+        h: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+    ) -> Tensor:
+        """Compute `forward`, where the norms already ignore the padding of copies."""
         return self.norm(self.messages(h, subgraphs, edge_index, edge_attr)).relu()
 
     def messages(
@@ -194,17 +207,28 @@ class L2FGNNLayer(SSWLLayer):
         edge_attr: Tensor | None,
     ) -> Tensor:
         """Return the sum in the layer's equation, the input of BatchNorm, [m, c]."""
-        sent, num_nodes = self.linear(h), subgraphs.known_num_nodes
-        inner, outer = self.edge_states(h, subgraphs, edge_index, edge_attr)
-        sums = [
-            inside(self.conv, sent, subgraphs, inner),
-            across(self.across, sent, subgraphs, edge_index, outer, self.whole),
-        ]
+        sums = self.neighbour_sums(h, subgraphs, edge_index, edge_attr)
         if self.context:
+            num_nodes = subgraphs.known_num_nodes
             context = pool_context(h, subgraphs, num_nodes, "sum")
             sums.append(lift(context, subgraphs))
         terms = zip(self.mlps, self.eps, sums, strict=True)
         return sum(run((1 + eps) * h + total) for run, eps, total in terms)
+
+    def neighbour_sums(
+        self,
+        h: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+    ) -> list[Tensor]:
+        """Return $s^1$ and $s^2$ of the layer's equation, [m, c] each."""
+        sent = self.linear(h)
+        inner, outer = self.edge_states(h, subgraphs, edge_index, edge_attr)
+        return [
+            inside(self.conv, sent, subgraphs, inner),
+            across(self.across, sent, subgraphs, edge_index, outer, self.whole),
+        ]
 
     def edge_states(
         self,

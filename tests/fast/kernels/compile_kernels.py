@@ -52,6 +52,7 @@ def call_all(
     k = type(k)(*(part.float() for part in k[:4]), *k[4:])
     gpu.lift(c, gate, key, index)
     gpu.lift(c, gate, key, index, add=gated)
+    gpu.add_lifted(h, c, index)
     gpu.sum_by(h, groups)
     gpu.sum_by(h, groups, None, (key, key.double()))
     gpu.table_sum(h, index, 4)

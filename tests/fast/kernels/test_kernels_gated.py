@@ -37,6 +37,18 @@ def test_lift_adds_rows_of_a_table(fast, width):
     assert_agree(fast, "lift", x, rows(4, width), node, index, True)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("count", [0, 40])
+def test_node_states_are_added_to_a_slice_of_columns(fast, count, width):
+    x, node, found = rows(7, width), torch.randint(7, (count,)), []
+    into = rows(count, 3 * width)
+    for kernels in (fast, plain):
+        copied = into.clone()
+        kernels.add_lifted(copied[:, width : 2 * width], x, node)
+        found.append(copied)
+    assert_same(*found)
+
+
 def check_sums(fast, tables, all_groups, index):
     values = rows(len(index), 5 if tables[0] is None else tables[0].size(1))
     pools = [GatedPool(groups, None) for groups in all_groups]

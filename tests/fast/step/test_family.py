@@ -37,6 +37,8 @@ READS = {
 """The models, with the option `pairs` if it is not the default."""
 COMPUTES = ("nested-gin", "ds-gin", "id-fast-gin", "gin-ak+", "gcn-ak+")
 """Models with encodings that synchronise if the forward pass computes them."""
+SUMS = ("sswl+-gin", "l2fgnn-gin")
+"""Models with layers that are fused as a whole, in training."""
 
 SLOW = ("khop-gin", "sun-gin")
 
@@ -188,7 +190,7 @@ def test_steps_that_read_buffers_equal_steps_on_each_batch(model):
 
 @needs_gpu
 @pytest.mark.parametrize("precision", ["32", "64"])
-@pytest.mark.parametrize("model", [*COMPUTES, "khop-gin"])
+@pytest.mark.parametrize("model", [*COMPUTES, *SUMS, "khop-gin"])
 def test_captured_steps_equal_steps_on_each_batch(model, precision):
     found, wanted = (trained(model, each, "cuda", precision) for each in (True, False))
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)

@@ -21,6 +21,7 @@ Names that the kernels share:
 
 # ruff: noqa: F401 (this package is the namespace of the kernels)
 from gnnak.fast.kernels.gpu.gather import (
+    add_lifted,
     gate_pool,
     gate_pool_backward,
     gated_sums,

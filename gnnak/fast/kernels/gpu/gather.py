@@ -51,6 +51,13 @@ def lift(
     return out
 
 
+def add_lifted(into: Tensor, x: Tensor, node: Tensor) -> None:
+    rows, width = into.shape
+    _add_lifted[tiles(rows, BLOCK, width)](
+        into, into.stride(0), x.contiguous(), node, rows, width, BLOCK, columns(width)
+    )
+
+
 def sum_by(
     values: Tensor,
     groups: Groups,
@@ -102,6 +109,20 @@ def _lift(
     value = widened(value) + widened(tl.load(table + place, in_table, 0.0))
     place = row.to(tl.int64)[:, None] * width + column[None, :]
     tl.store(out + place, value, mask=in_x | in_table)
+
+
+@for_all_sizes
+def _add_lifted(into, stride, x, node, m, width, BLOCK: tl.constexpr, C: tl.constexpr):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    there, inside = row < m, column < width
+    shown = there[:, None] & inside[None, :]
+    source = tl.load(node + row, mask=there, other=0).to(tl.int64)
+    place = row.to(tl.int64)[:, None] * stride + column[None, :]
+    value = widened(tl.load(into + place, mask=shown, other=0.0))
+    from_x = source[:, None] * width + column[None, :]
+    value += widened(tl.load(x + from_x, mask=shown, other=0.0))
+    tl.store(into + place, value, mask=shown)
 
 
 @for_all_sizes

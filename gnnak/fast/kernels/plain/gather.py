@@ -28,6 +28,11 @@ def lift(
     return copies.to(dtype or copies.dtype)
 
 
+def add_lifted(into: Tensor, x: Tensor, node: Tensor) -> None:
+    """Add node states `x[node]`, with `x` of shape [n, c], to `into`, [m, c]."""
+    into.add_(x.index_select(0, node))
+
+
 def sum_by(
     values: Tensor,
     groups: Groups,
