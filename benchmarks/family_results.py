@@ -127,9 +127,9 @@ TRIED = ("train.", "model.pairs", "model.dropout", "model.family.")
 
 
 def zinc_options() -> str:
-    """Render test errors on ZINC with other options of training or of node pairs."""
+    """Render errors on ZINC with other options of training or of node pairs."""
     records = read_records(RESULTS / "runs.jsonl")
-    header = ["model", "options", "weights", "runs", "test MAE"]
+    header = ["model", "options", "weights", "runs", "validation MAE", "test MAE"]
     return markdown(header, option_lines(records))
 
 
@@ -155,7 +155,10 @@ def option_lines(records: Sequence[Record]) -> list[list[str]]:
             told or "as usual",
             f"{runs[0]['parameters']:,}",
             str(len(runs)),
-            f"{fmean(run['scores']['test'] for run in runs):.4f}",
+            *(
+                f"{fmean(run['scores'][part] for run in runs):.4f}"
+                for part in ("validation", "test")
+            ),
         ]
         for (model, told), runs in sorted(errors.items())
         if model in tried

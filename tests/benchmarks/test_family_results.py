@@ -105,7 +105,8 @@ def test_option_lines_compare_runs_with_those_with_the_usual_options():
     def made(model: str, test: float, seed: int = 0, **changes):
         options = {key.replace("__", "."): value for key, value in changes.items()}
         config = change(entry.config_for(model), options | {"train.seed": seed})
-        found = {"scores": {"test": test}, "parameters": 7, "cell": config.cell()}
+        scores = {"validation": 2 * test, "test": test}
+        found = {"scores": scores, "parameters": 7, "cell": config.cell()}
         return found | {"config": config.to_dict()}
 
     records = [
@@ -117,6 +118,10 @@ def test_option_lines_compare_runs_with_those_with_the_usual_options():
         run("gin-ak+", "star", 0.1) | {"config": {"data": {"name": "counting"}}},
     ]
     assert option_lines(records) == [
-        ["`gin-ak+`", "as usual", "7", "2", "0.3000"],
-        ["`gin-ak+`", "`model.pairs=['distance', 'rrwp']`", "7", "1", "0.9000"],
+        ["`gin-ak+`", "as usual", "7", "2", "0.6000", "0.3000"],
+        [
+            "`gin-ak+`",
+            "`model.pairs=['distance', 'rrwp']`",
+            *("7", "1", "1.8000", "0.9000"),
+        ],
     ]

@@ -364,4 +364,5 @@ def on_gpu(name, width):
 def test_fused_layer_on_a_gpu_matches_plain(name, width, rounding, monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", rounding)
-    assert_near(*on_gpu(name, width))
+    # In TF32, errors of some gradients were up to 4 times those of the plain path.
+    assert_near(*on_gpu(name, width), times=8 if rounding == "tf32" else 2)
