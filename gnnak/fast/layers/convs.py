@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing, SAGEConv
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
+from gnnak.distributed import several_processes
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.norm import offset_grad
@@ -282,7 +283,9 @@ def conv_inputs(
 ) -> ConvInputs:
     """Return what `run_messages` gives to `run_conv`, or `NotImplemented`."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
-    if not serves(z) or not known or not subgraphs.num_copies:
+    # All processes must choose the same path, whatever their numbers of copies.
+    some = subgraphs.num_copies or several_processes()
+    if not serves(z) or not known or not some:
         return NotImplemented
     if type(conv) is not Conv or has_hooks(conv) or explained_convs(conv.gnn):
         return NotImplemented

@@ -137,20 +137,20 @@ def norm_rows(norm: BatchNorm | GivenNorm, h: Tensor) -> Tensor:
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
-def norm_relu(norm: AnyNorm, h: Rows) -> Tensor:
-    """Return `ReLU(norm(h))`, [m, c]."""
+def norm_relu(norm: AnyNorm, h: Rows, residual: Tensor | None = None) -> Tensor:
+    """Return `residual + ReLU(norm(h))`, [m, c]. No residual means 0."""
     norm = as_given(norm)
-    return _NormAct.apply(h.values, norm.weight, norm.bias, None, norm, True, h.moments)
+    parameters = norm.weight, norm.bias
+    return _NormAct.apply(h.values, *parameters, residual, norm, True, h.moments)
 
 
 def norm_relu_add(
     norm: AnyNorm, h: Rows, residual: Tensor, dropout: float = 0.0
 ) -> Tensor:
     """Return `residual + Dropout(ReLU(norm(h)))`, [m, c]."""
-    added = None if dropout else residual
-    norm = as_given(norm)
-    out = _NormAct.apply(h.values, norm.weight, norm.bias, added, norm, True, h.moments)
-    return residual + F.dropout(out, dropout) if dropout else out
+    if not dropout:
+        return norm_relu(norm, h, residual)
+    return residual + F.dropout(norm_relu(norm, h), dropout)
 
 
 def norm_relu_linear(
@@ -190,15 +190,11 @@ def norm_relu_linears(
 
 
 def norm_relu_joint_linear(
-    norms: Sequence[AnyNorm],
-    h: Tensor,
-    linears: Sequence[nn.Linear],
-    norm_follows: bool,
+    norms: Sequence[AnyNorm], h: Tensor, linears: Sequence[nn.Linear]
 ) -> Rows:
-    """Compute the sum of all outputs of `norm_relu_linears`, with one Linear."""
+    """Compute the sum of all outputs of `norm_relu_linears`; a norm must follow."""
     norms = [as_given(norm) for norm in norms]
-    weights = _weights_of(norms, linears)
-    return Rows(*_NormJointLinear.apply(h, norms, norm_follows, *weights))
+    return Rows(*_NormJointLinear.apply(h, norms, *_weights_of(norms, linears)))
 
 
 def _weights_of(
@@ -323,14 +319,13 @@ class _NormJointLinear(torch.autograd.Function):
         ctx: Any,
         h: Tensor,
         norms: Sequence[BatchNorm | GivenNorm],
-        norm_follows: bool,
         *weights: Any,
     ) -> tuple[Tensor, Moments | None]:
         kernels, real = kernels_for(h), norms[0].real_rows()
         k = _joint(_constants_of_parts(h, norms, kernels.moments_of(h, real)))
         matrix, offsets = torch.cat(weights[2::4], dim=1), weights[3::4]
         ctx.save_for_backward(h, matrix, *offsets)
-        ctx.k, ctx.norm_follows = k, norm_follows
+        ctx.k = k
         given = [offset for offset in offsets if offset is not None]
         offset = torch.stack(given).sum(dim=0) if given else None
         return kernels.norm_linear(h, k, matrix, offset, real)
@@ -343,10 +338,10 @@ class _NormJointLinear(torch.autograd.Function):
         of_weight, of_bias, _, of_matrix = kernels_for(h).norm_linear_backward(
             grad, h, ctx.k, None, matrix, None, grad_h
         )
-        of_offsets = [offset_grad(grad, each, ctx.norm_follows) for each in offsets]
+        of_offsets = [offset_grad(grad, each, norm_follows=True) for each in offsets]
         parts = of_weight.chunk(count), of_bias.chunk(count), of_matrix.chunk(count, 1)
         of_all = zip(*parts, of_offsets, strict=True)
-        return grad_h, None, None, *(each for part in of_all for each in part)
+        return grad_h, None, *(each for part in of_all for each in part)
 
 
 def _joint(constants: Sequence[NormConstants]) -> NormConstants:

@@ -16,6 +16,7 @@ from gnnak.fast.kernels import kernels_for
 from gnnak.fast.layers.convs import conv_inputs, gine_sum
 from gnnak.fast.layers.norm import as_given, norm_relu, norm_relu_joint_linear
 from gnnak.fast.layers.parts import (
+    NORMS,
     Serves,
     TwoLinears,
     autocast_dtype,
@@ -51,7 +52,7 @@ def update_copies(
         return NotImplemented
     hidden = _hidden_states(inputs, [mlp.first.weight for mlp in mlps])
     norms, linears = [mlp.norm for mlp in mlps], [mlp.second for mlp in mlps]
-    out = norm_relu_joint_linear(norms, hidden, linears, norm_follows=True)
+    out = norm_relu_joint_linear(norms, hidden, linears)
     return norm_relu(cast(Any, layer.norm), out)
 
 
@@ -59,7 +60,7 @@ def _mlps_of(layer: SSWLLayer) -> list[TwoLinears] | None:
     """Return the MLPs of a layer, or None if the layer cannot be fused."""
     if type(layer) not in (SSWLLayer, SSWLPlusLayer, L2FGNNLayer):
         return None
-    if any(map(has_hooks, islice(layer.modules(), 1, None))):
+    if _is_changed(layer):
         return None
     modules: list[nn.Module] = []
     if isinstance(layer, L2FGNNLayer):
@@ -75,6 +76,17 @@ def _mlps_of(layer: SSWLLayer) -> list[TwoLinears] | None:
     return found if len(found) == len(modules) else None
 
 
+METHODS = {"messages", "neighbour_sums", "edge_states"}
+"""A layer is not fused if one of these methods was replaced in the object itself."""
+
+
+def _is_changed(layer: SSWLLayer) -> bool:
+    """Return whether modules in a layer have hooks, or methods were replaced."""
+    inner = [*islice(layer.modules(), 1, None)]
+    replaced = any("forward" in vars(m) for m in inner if not isinstance(m, NORMS))
+    return replaced or any(map(has_hooks, inner)) or not METHODS.isdisjoint(vars(layer))
+
+
 def _can_fuse(
     layer: SSWLLayer, mlps: list[TwoLinears], h: Tensor, subgraphs: RootedSubgraphs
 ) -> bool:
@@ -88,8 +100,17 @@ def _can_fuse(
     norms: Any = [layer.norm, *(mlp.norm for mlp in mlps)]
     real = {id(as_given(norm).real_rows()) for norm in norms}
     trains = all(norm.training for norm in norms)
-    one = len(shapes) == len(real) == 1 and shapes.pop()[1] == width
-    return trains and one and outputs == {layer.norm.num_features}
+    alike = len(shapes) == len(real) == 1 and shapes.pop()[1] == width
+    fits = alike and outputs == {layer.norm.num_features}
+    return trains and fits and _has_usual_eps(layer, mlps)
+
+
+def _has_usual_eps(layer: SSWLLayer, mlps: list[TwoLinears]) -> bool:
+    """Return whether eps is one number, or in Local 2-FGNN one number per MLP."""
+    if not isinstance(layer, SSWLPlusLayer | L2FGNNLayer):
+        return True
+    shape = (len(mlps),) if isinstance(layer, L2FGNNLayer) else ()
+    return isinstance(layer.eps, Tensor) and layer.eps.shape == shape
 
 
 class Inputs(NamedTuple):
@@ -165,7 +186,7 @@ def _hidden_states(inputs: Inputs, weights: list[Tensor]) -> Tensor:
         # W (1 + eps) h is computed as ((1 + eps) W) h: weights are smaller than states.
         factors = 1 + eps.view(-1, 1, 1)
         own = (factors * torch.stack(weights[-len(factors) :])).flatten(0, 1)
-    return _HiddenStates.apply(h, own, states, *sums, *weights)
+    return _HiddenStates.apply(h, own, states, len(sums), *sums, *weights)
 
 
 class _HiddenStates(torch.autograd.Function):
@@ -181,18 +202,19 @@ class _HiddenStates(torch.autograd.Function):
         h: Tensor,
         own: Tensor | None,
         states: NodeStates | None,
+        size: int,
         *parts: Tensor,
     ) -> Tensor:
-        size = len(parts) // 2
         sums, weights = parts[:size], [each.to(h.dtype) for each in parts[size:]]
         width, count = weights[0].size(0), len(weights)
         hidden = h.new_empty(h.size(0), count * width)
-        blocks, filled = hidden.chunk(count, dim=1), count
+        blocks, empty = hidden.chunk(count, dim=1), count
         if own is not None:
-            filled -= len(own) // width
-            torch.mm(h, own.t().to(h.dtype), out=hidden[:, filled * width :])
+            empty -= len(own) // width
+            torch.mm(h, own.t().to(h.dtype), out=hidden[:, empty * width :])
         for i, (summed, weight) in enumerate(zip(sums, weights, strict=False)):
-            blocks[i].addmm_(summed, weight.t(), beta=int(i >= filled))
+            # With beta = 0, what is in the first blocks, which are empty, is ignored.
+            blocks[i].addmm_(summed, weight.t(), beta=int(i >= empty))
         of_nodes = None
         if states is not None:
             of_nodes = states.compute(h)
@@ -220,4 +242,4 @@ class _HiddenStates(torch.autograd.Function):
             back = kernels_for(grad).sum_by(blocks[-1], by_node)
             of_weights.append(back.t() @ of_nodes)
             ctx.states.add_gradient(grad_h, back @ weights[-1])
-        return grad_h, grad_own, None, *of_sums, *of_weights
+        return grad_h, grad_own, None, None, *of_sums, *of_weights

@@ -243,8 +243,23 @@ def with_norm_of_graphs(layer):
     layer.conv.gnn.nn[0][1].rows = "graphs"
 
 
+def with_eps_per_channel(layer):
+    layer.eps = nn.Parameter(torch.randn(WIDTH).double())
+
+
+def with_replaced_forward(layer):
+    layer.mlp[1].forward = torch.sin
+
+
+def with_replaced_messages(layer):
+    layer.messages = lambda h, *given: h.sin()
+
+
 UNFUSED = {
     "evaluation": lambda layer: layer.eval(),
+    "an eps per channel": with_eps_per_channel,
+    "a module with a replaced method": with_replaced_forward,
+    "a replaced method": with_replaced_messages,
     "a module without a norm": without_norm,
     "a hook": with_hook,
     "a norm in evaluation": with_frozen_norm,
@@ -314,26 +329,28 @@ def outcome(graph, converted):
     return out.detach(), h.grad, grads, dict(layer.named_buffers())
 
 
-def outcomes(rank):
+def graphs_of(nodes):
+    """Return the inputs of a random graph or, for 0 nodes, of an empty one."""
+    torch.manual_seed(0)
+    empty = torch.zeros(2, 0, dtype=torch.long), 0
+    return [inputs(*random_graph(count, 9) if count else empty) for count in nodes]
+
+
+def outcomes(rank, nodes):
     """Return the outcomes of a layer and of a converted one on the process's graph."""
-    found = []
-    for converted in (False, True):
-        torch.manual_seed(0)
-        two = [inputs(*random_graph(nodes, 9)) for nodes in (6, 4)]
-        found.append(outcome(two[rank], converted))
-    return found
+    return [outcome(graphs_of(nodes)[rank], converted) for converted in (False, True)]
 
 
 @pytest.mark.slow
-def test_fused_layers_of_two_processes_equal_those_of_one(tmp_path):
-    torch.manual_seed(0)
-    one, two = (inputs(*random_graph(nodes, 9)) for nodes in (6, 4))
-    ends = torch.cat([one[2], two[2] + 6], dim=1)
-    batch = torch.tensor([0] * 6 + [1] * 4)
-    subgraphs = WholeGraphs()(ends, 10, batch=batch)
+@pytest.mark.parametrize("nodes", [(6, 4), (6, 0)])
+def test_fused_layers_of_two_processes_equal_those_of_one(nodes, tmp_path):
+    one, two = graphs_of(nodes)
+    ends = torch.cat([one[2], two[2] + nodes[0]], dim=1)
+    batch = torch.tensor([0, 1]).repeat_interleave(torch.tensor(nodes))
+    subgraphs = WholeGraphs()(ends, sum(nodes), batch=batch)
     given = torch.cat([one[0], two[0]]), subgraphs, ends, torch.cat([one[3], two[3]])
     out, grad, grads, buffers = outcome(given, converted=False)
-    for here, there in zip(*results_of(outcomes, tmp_path), strict=True):
+    for here, there in zip(*results_of(outcomes, tmp_path, nodes), strict=True):
         assert_same(torch.cat([here[0], there[0]]), out)
         assert_same(torch.cat([here[1], there[1]]), grad)
         assert_same([a + b for a, b in zip(here[2], there[2], strict=True)], grads)
