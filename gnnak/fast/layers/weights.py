@@ -167,6 +167,11 @@ def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 
 
+ALIGNED = 8
+"""The number of coefficients per node copy is divisible by this. Fast matrix products
+need rows that are aligned to 16 bytes."""
+
+
 def encoding_table(layer: GNNAK) -> Tensor | None:
     """Return the table of which the rows, or sums of rows, are d, [t, h], or None."""
     first = None if layer.hop_table is None else layer.hop_table.weight
@@ -174,7 +179,8 @@ def encoding_table(layer: GNNAK) -> Tensor | None:
         return first
     pairs = [weight.t() for weight in layer.pair_linears.parameters()]
     zeros = pairs[0].new_zeros(1, pairs[0].size(1))
-    return torch.cat([zeros if first is None else first, *pairs])
+    table = torch.cat([zeros if first is None else first, *pairs])
+    return pad(table, (0, 0, 0, -len(table) % ALIGNED))
 
 
 def encoding_rows(
@@ -184,7 +190,8 @@ def encoding_rows(
 
     If d is the distance alone, return row numbers, [m]: d = table[rows]. Otherwise,
     return coefficients, [m, t], in the given dtype: d = rows @ table. The coefficients
-    are a one-hot vector of the distance (or a 1), then the other encodings of pairs.
+    are a one-hot vector of the distance (or a 1), then the other encodings of pairs,
+    then zeros.
     """
     table, pairs = layer.hop_table, layer.pair_linears
     if pairs is None:
@@ -196,7 +203,8 @@ def encoding_rows(
         hop = torch.zeros_like(hop) if table is None else table.rows(subgraphs)
         first = hop[:, None] == torch.arange(size, device=hop.device)
         others = [pairs.rows(each, subgraphs, like) for each in pairs.encodings]
-        return torch.cat([first.to(like.dtype), *others], dim=1).to(dtype)
+        found = torch.cat([first.to(like.dtype), *others], dim=1)
+        return pad(found, (0, -found.size(1) % ALIGNED)).to(dtype)
 
     key = pairs.encodings, size, dtype
     return subgraphs.once(Tensor, compute, *key, saved=False)

@@ -65,7 +65,9 @@ def test_coefficients_are_a_one_hot_distance_and_the_other_encodings():
         (("resistance",), [[1]] * 7),
     ):
         layer = make_layer(pairs=pairs)
-        wanted = [one + other for one, other in zip(first, resistance, strict=True)]
+        zeros = [0] * (7 - len(first[0]))
+        parts = zip(first, resistance, strict=True)
+        wanted = [one + other + zeros for one, other in parts]
         found = encoding_rows(layer, subgraphs, torch.double)
         torch.testing.assert_close(found, torch.tensor(wanted).double())
 
