@@ -23,18 +23,21 @@ from gnnak.fast.layers.convs import can_run, edge_states, has_dtype_of, run_conv
 from gnnak.fast.layers.gather import mean_of
 from gnnak.fast.layers.parts import (
     REDUCES,
-    Rows,
     Serves,
     autocast_dtype,
     distinct_rows,
     edges_of,
+    gates_or_logits,
     has_hooks,
+    index_of,
     lift,
+    sums_grad,
     with_unit_stride,
 )
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
+from gnnak.fast.layers.weights import encoding_rows, encoding_table, gate_logits
 from gnnak.nn.calling import Inputs
-from gnnak.nn.encodings import HopGate, HopTable, scaled_to_all
+from gnnak.nn.encodings import HopGate, HopTable, PairLinears, scaled_to_all
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
@@ -65,7 +68,12 @@ def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
 
 
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
-    """Return, for each encoding with gates, its gates at all hops, [t, c]."""
+    """Return, for each encoding with gates, its gates at all hops, [t, c].
+
+    If the layer reads more encodings of pairs than the distance, return `gate_logits`.
+    """
+    if layer.pair_linears is not None:
+        return gate_logits(layer)
     known = _gates.get()
     if known is not None and layer in known:
         return known[layer]
@@ -306,7 +314,9 @@ class _GatedPools(torch.autograd.Function):
         subgraph = subgraphs.subgraph.contiguous()
         ctx.save_for_backward(states, rows, centroid, subgraph, *tables)
         ctx.pools = pools
-        summed = kernels.gated_sums(states, tables, pools, rows)
+        gates = [gates_or_logits(table, rows) for table in tables]
+        index = index_of(rows)
+        summed = kernels.gated_sums(states, gates, pools, index)
         return *summed, states.index_select(0, centroid)
 
     @staticmethod
@@ -314,10 +324,17 @@ class _GatedPools(torch.autograd.Function):
         states, rows, centroid, subgraph, *tables = ctx.saved_tensors
         *of_sums, of_centroids = map(with_unit_stride, grads)
         centroids = CentroidRows(of_centroids, centroid, subgraph)
-        grad_states, of_tables = kernels_of_backward(states).gated_sums_backward(
-            states, of_sums, tables, ctx.pools, rows, centroids
+        gates = [gates_or_logits(table, rows) for table in tables]
+        index = index_of(rows)
+        grad_states, of_gates = kernels_of_backward(states).gated_sums_backward(
+            states, of_sums, gates, ctx.pools, index, centroids
         )
-        return grad_states, None, None, None, *of_tables
+        if index is None:
+            of_gates = [
+                None if grad is None else sums_grad(grad, rows, table.dtype)
+                for grad, table in zip(of_gates, tables, strict=True)
+            ]
+        return grad_states, None, None, None, *of_gates
 
 
 def fused_embedding(
@@ -335,12 +352,10 @@ def fused_embedding(
         return NotImplemented
     dtype = autocast_dtype(x)
     edge_attr = distinct_rows(edge_attr)
-    rows, edges = hop_rows(layer, subgraphs), edges_of(subgraphs, edge_attr)
+    rows = encoding_rows(layer, subgraphs, dtype or x.dtype)
+    edges = edges_of(subgraphs, edge_attr)
     add, conv = layer.hop_linear is not None, layer.gnn
-    if layer.pair_linears is not None:
-        c = Rows(layer.augment(x, subgraphs))
-        return layer.project(run_conv(conv, c, edge_attr, edges))
-    if not isinstance(conv, GINEConv):
+    if layer.pair_linears is not None or not isinstance(conv, GINEConv):
         c = lift(x, _embeddings(layer), rows, subgraphs, add, dtype)
         return layer.project(run_conv(conv, c, edge_attr, edges))
     e, eps = edge_states(conv, edge_attr), conv.eps
@@ -359,8 +374,7 @@ def _can_fuse_conv(
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not known or not subgraphs.num_copies:
         return False
-    table = layer.hop_table
-    if not is_small(table) or layer.calling.keywords is not None:
+    if not has_usual_encodings(layer) or layer.calling.keywords is not None:
         return False
     width, conv = x.size(1), layer.gnn
     if layer.hop_linear is None:
@@ -368,22 +382,29 @@ def _can_fuse_conv(
     return has_dtype_of(conv, x, e) and can_run(conv, e, width)
 
 
-def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
-    table = layer.hop_table
-    return subgraphs.hop if table is None else table.rows(subgraphs)
-
-
 def _embeddings(layer: GNNAK) -> Tensor | None:
-    """Return the hop embeddings in the base GNN's input, [t, h], or None."""
-    if layer.hop_linear is not None:
-        added, gates = _compute(layer, layer.hop_linear)
-        remember_gates(layer, gates)
-        return added
-    return None if layer.hop_table is None else layer.hop_table.weight
+    """Return the table of embeddings in the base GNN's input, [t, h], or None."""
+    if layer.hop_linear is None:
+        return encoding_table(layer)
+    if layer.pair_linears is not None:
+        return layer.hop_linear(encoding_table(layer))
+    added, gates = _compute(layer, layer.hop_linear)
+    remember_gates(layer, gates)
+    return added
 
 
 def is_small(table: HopTable | None) -> bool:
     return table is None or len(table.weight) <= SMALL_HOP_TABLE
+
+
+def has_usual_encodings(layer: GNNAK) -> bool:
+    """Return whether kernels can replace the modules of encodings d and of gates."""
+    if layer.pair_linears is None:
+        return is_small(layer.hop_table)
+    parts = [*layer.pair_linears.modules(), *layer.gates.modules()]
+    known = {PairLinears, HopGate, nn.Linear, nn.ModuleDict}
+    usual = all(type(part) in known and not has_hooks(part) for part in parts)
+    return usual and is_small(layer.hop_table)
 
 
 def can_fuse_pools(
@@ -392,8 +413,7 @@ def can_fuse_pools(
     known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
     pools = any(name != "centroid" for name in layer.encodings)
     reduces = {layer.reduce, context_reduce} <= set(REDUCES)
-    tables = is_small(layer.hop_table) and layer.pair_linears is None
-    fits = reduces and not layer.transforms and tables
+    fits = reduces and not layer.transforms and has_usual_encodings(layer)
     return known and pools and fits
 
 
@@ -401,7 +421,8 @@ def pooled_encodings(
     layer: GNNAK, emb: Tensor, subgraphs: RootedSubgraphs, context_reduce: Reduce
 ) -> dict[Encoding, Tensor]:
     """Compute the encodings of a layer from the output of its base GNN, [m, c]."""
-    gates, rows = gate_tables(layer), hop_rows(layer, subgraphs)
+    gates, dtype = gate_tables(layer), autocast_dtype(emb) or emb.dtype
+    rows = encoding_rows(layer, subgraphs, dtype)
     pools: dict[Encoding, GatedPool] = {
         "subgraph": GatedPool(subgraphs.by("subgraph"), subgraphs.subgraph),
         "context": GatedPool(subgraphs.by("node"), subgraphs.node),
@@ -410,10 +431,21 @@ def pooled_encodings(
     tables, used = [gates.get(name) for name in names], [pools[name] for name in names]
     sums, roots = gated_pools(emb, tables, rows, used, subgraphs)
     encodings: dict[Encoding, Tensor] = dict(zip(names, sums, strict=True))
-    if "centroid" in gates:
-        roots = roots * gates["centroid"][0].to(roots.dtype)
-    encodings["centroid"] = roots
+    encodings["centroid"] = gated_roots(roots, gates, rows, subgraphs)
     return reduced(layer, encodings, subgraphs, context_reduce)
+
+
+def gated_roots(
+    roots: Tensor, gates: dict[str, Tensor], rows: Tensor, subgraphs: RootedSubgraphs
+) -> Tensor:
+    """Multiply the states of roots, [s, c], by their gates, if there are any."""
+    gate = gates.get("centroid")
+    if gate is None:
+        return roots
+    if rows.dim() == 1:
+        return roots * gate[0].to(roots.dtype)
+    rows = rows.index_select(0, subgraphs.centroid)
+    return roots * torch.sigmoid(rows @ gate.to(rows.dtype))
 
 
 def reduced(

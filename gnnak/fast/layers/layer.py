@@ -26,8 +26,8 @@ from gnnak.fast.layers.general import (
     can_fuse_pools,
     fused_embedding,
     gate_tables,
-    hop_rows,
-    is_small,
+    gated_roots,
+    has_usual_encodings,
     pooled_encodings,
     reduced,
     shared_gates,
@@ -61,7 +61,11 @@ from gnnak.fast.layers.parts import (
     to_save,
     two_linears,
 )
-from gnnak.fast.layers.weights import weight_products
+from gnnak.fast.layers.weights import (
+    encoding_rows,
+    encoding_table,
+    weight_products,
+)
 from gnnak.nn.base.convs import GCN
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.stack import Stack
@@ -328,15 +332,14 @@ def embed_layer(
 def is_always_fused(layer: GNNAK) -> bool:
     """Return whether a layer is fused for any GPU input in float32 or bf16 autocast."""
     pools = bool(layer.transforms) and layer.reduce in REDUCES
-    tables = layer.hop == "concat" and layer.pair_linears is None
-    return pools and tables and is_fused_stack(layer.gnn)
+    return pools and layer.hop == "concat" and is_fused_stack(layer.gnn)
 
 
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    tables = layer.hop == "concat" and layer.pair_linears is None
-    if not layer.transforms or not tables or not is_small(layer.hop_table):
+    appended = layer.hop == "concat"
+    if not layer.transforms or not appended or not has_usual_encodings(layer):
         return False
     return _can_run_stack(layer, x, subgraphs, e)
 
@@ -363,14 +366,14 @@ def fused_encodings(
     e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    table = None if layer.hop_table is None else layer.hop_table.weight
-    rows = hop_rows(layer, subgraphs)
+    dtype = autocast_dtype(x) or x.dtype
+    table, rows = encoding_table(layer), encoding_rows(layer, subgraphs, dtype)
     transforms: dict[Encoding, list[Block]] = {
         name: blocks_of(layer.transforms[name])
         for name in layer.encodings
         if name in layer.transforms
     }
-    c = lift(x, table, rows, subgraphs, dtype=autocast_dtype(x))
+    c = lift(x, table, rows, subgraphs, dtype=dtype)
     e = distinct_rows(e)
     edges = edges_of(subgraphs, e)
     encode = _with_dropout if _drops(layer) else _without_dropout
@@ -409,11 +412,10 @@ def _without_dropout(
         norm, h, c, matrix, offset, subgraphs, norm_follows, bias_column
     )
     encodings = _pooled_sums(z, transforms, products.gates, rows, subgraphs)
-    if "centroid" in layer.encodings and products.centroid is not None:
-        encodings["centroid"] = linear(roots, products.centroid)
-    elif "centroid" in layer.encodings:
-        gate = products.gates.get("centroid")
-        encodings["centroid"] = roots if gate is None else roots * gate[0]
+    if "centroid" in layer.encodings:
+        if products.centroid is not None:
+            roots = linear(roots, products.centroid)
+        encodings["centroid"] = gated_roots(roots, products.gates, rows, subgraphs)
     return encodings
 
 
@@ -434,8 +436,8 @@ def _with_dropout(
         z = Rows(linear(layer.dropout(emb), blocks[0].linear.weight))
         encodings |= _pooled_sums(z, {name: blocks}, gates, rows, subgraphs)
     if "centroid" in layer.encodings:
-        roots, gate = emb.index_select(0, subgraphs.centroid), gates.get("centroid")
-        encodings["centroid"] = roots if gate is None else roots * gate[0]
+        roots = emb.index_select(0, subgraphs.centroid)
+        encodings["centroid"] = gated_roots(roots, gates, rows, subgraphs)
     return encodings
 
 

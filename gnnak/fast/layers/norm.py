@@ -24,10 +24,13 @@ from gnnak.fast.layers.parts import (
     can_fuse_norm,
     can_overwrite,
     can_store,
+    gates_or_logits,
     has_hooks,
     implements,
+    index_of,
     recompute_function,
     saved_or_recomputed,
+    sums_grad,
     to_save,
     with_unit_stride,
 )
@@ -432,7 +435,10 @@ def norm_add_linear(
 def gate_pools(
     z: Rows, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
-    """Compute pooled encodings: norm, ReLU, product with a gate, and segment sum."""
+    """Compute pooled encodings: norm, ReLU, product with a gate, and segment sum.
+
+    If `rows` are coefficients (see `encoding_rows`), `gates` are tables of logits.
+    """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
     moments = [None] * count if z.moments is None else z.moments.chunk(count)
@@ -513,8 +519,9 @@ class _GatePools(torch.autograd.Function):
         ctx.rows, ctx.pools, ctx.constants = rows, pools, constants
         ctx.recompute = recompute_function(recompute)
         ctx.overwrite = can_overwrite(recompute)
+        index = index_of(rows)
         return tuple(
-            kernels.gate_pool(part, k, gate, rows, pool.groups)
+            kernels.gate_pool(part, k, gates_or_logits(gate, rows), index, pool.groups)
             for part, k, gate, pool in zip(parts, constants, gates, pools, strict=True)
         )
 
@@ -522,7 +529,7 @@ class _GatePools(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         rows, pools, saved = ctx.rows, ctx.pools, ctx.saved_tensors
-        count = len(pools)
+        index, count = index_of(rows), len(pools)
         gates = saved[:count]
         z = saved_or_recomputed(saved[count:], ctx.recompute)
         kernels = kernels_for(z)
@@ -533,8 +540,16 @@ class _GatePools(torch.autograd.Function):
             grads, *parts, ctx.constants, gates, pools, strict=True
         ):
             *of_norm, grad_gate = kernels.gate_pool_backward(
-                with_unit_stride(grad), part, k, gate, rows, pool.key, into
+                with_unit_stride(grad),
+                part,
+                k,
+                gates_or_logits(gate, rows),
+                index,
+                pool.key,
+                into,
             )
+            if grad_gate is not None and index is None:
+                grad_gate = sums_grad(grad_gate, rows, gate.dtype)
             grad_gates.append(grad_gate)
             grad_norms += of_norm
         return grad_z, None, None, None, None, *grad_gates, *grad_norms

@@ -254,20 +254,44 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Rows:
-    """Compute `plain.lift`, states of node copies; the backward pass recomputes it."""
+    """Compute `plain.lift`, states of node copies; the backward pass recomputes it.
+
+    If `rows` are coefficients, embeddings are `rows @ table` instead of `table[rows]`.
+    """
     node = subgraphs.node
 
     def gather(x: Tensor, table: Tensor | None) -> Tensor:
         # The forward pass runs `gather` in `_Lift`, where autograd is off, so that this
         # returns the fast kernels. A backward pass with `create_graph=True` needs
         # kernels that autograd can differentiate.
-        return kernels_of_backward(x).lift(x, table, node, rows, add, dtype)
+        kernels, index = kernels_of_backward(x), rows
+        if table is not None and rows.dim() == 2:
+            table = rows @ table.to(rows.dtype)
+            index = torch.arange(node.numel(), device=node.device)
+        return kernels.lift(x, table, node, index, add, dtype)
 
     cached = CachedRecompute(gather)
     values = _Lift.apply(x, table, rows, subgraphs.by("node"), cached, add)
     # Only the backward pass of `_Lift` clears the cache, so cache only if it will run.
     cached.caches = values.requires_grad
     return Rows(values, recompute=Recompute(cached, (x, table)))
+
+
+def gates_or_logits(gate: Tensor | None, rows: Tensor) -> Tensor | None:
+    """Return `gate`, a table, or `rows @ gate`, [m, c], if `rows` are coefficients."""
+    if gate is None or rows.dim() == 1:
+        return gate
+    return rows @ gate.to(rows.dtype)
+
+
+def index_of(rows: Tensor) -> Tensor | None:
+    """Return `rows` if they are row numbers, and None if they are coefficients."""
+    return rows if rows.dim() == 1 else None
+
+
+def sums_grad(grad: Tensor, rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the gradient of a table from that of `rows @ table`, [m, c]."""
+    return (rows.t() @ grad.to(rows.dtype)).to(dtype)
 
 
 class _Lift(torch.autograd.Function):
@@ -298,5 +322,8 @@ class _Lift(torch.autograd.Function):
         grad_table = None
         if ctx.size is not None:
             tail = grad[:, ctx.begin :]
-            grad_table = kernels.table_sum(tail, rows, ctx.size, of_table)
+            if rows.dim() == 2:
+                grad_table = sums_grad(tail, rows, of_table)
+            else:
+                grad_table = kernels.table_sum(tail, rows, ctx.size, of_table)
         return grad_x, grad_table, None, None, None, None

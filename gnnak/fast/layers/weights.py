@@ -12,12 +12,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
 from gnnak.fast.layers.parts import Serves, autocast_dtype, blocks_of, implements
 from gnnak.models.network import Network
 from gnnak.nn.encodings import HopGate
 from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class ModelCall:
@@ -83,13 +85,14 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: the joint Linear's bias, W b, or None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """Maps encodings to their gates, [t, c]. Those of the centroid encoding are missing
-    if they are multiplied into the field `centroid`."""
+    """Maps encodings to their gates for each distance, [t, c], or to `gate_logits`. The
+    gates of the centroid encoding are missing if they are multiplied into the field
+    `centroid`."""
     centroid: Tensor | None
-    """[c, w + 4]: the matrix [P, b, b, b, b]. If the centroid encoding has a gate, row
-    i is multiplied by the gate's factor for channel i. The matrix maps the state s of a
-    root, with `BIAS_COLUMN` appended, to the root's centroid encoding. None if
-    `project` is the identity."""
+    """[c, w + 4]: the matrix [P, b, b, b, b]. It maps the state s of a root, with
+    `BIAS_COLUMN` appended, to the root's centroid encoding. If the gate of the centroid
+    encoding depends on the distance alone, row i is multiplied by the gate's factor for
+    channel i. None if `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
@@ -116,10 +119,12 @@ def weight_products(layer: GNNAK) -> WeightProducts:
 
 def _shapes(layer: GNNAK) -> Hashable:
     """Return a key that is equal for layers whose weights can be stacked."""
-    parts = (layer.hop_table, layer.gates, layer.project, layer.transforms)
+    encoders = layer.hop_table, layer.pair_linears
+    parts = (*encoders, layer.gates, layer.project, layer.transforms)
     weights = [w for part in parts if part is not None for w in part.parameters()]
     sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
-    return layer.encodings, tuple(layer.gates), type(layer.project), sizes
+    names = layer.encodings, tuple(layer.gates), layer.pair_encodings
+    return names, type(layer.project), sizes
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
@@ -149,7 +154,7 @@ def _products(layers: Sequence[GNNAK], dtype: torch.dtype) -> list[WeightProduct
     # Repeat the bias for each entry of `BIAS_COLUMN`; only the first is not zero, so
     # the other repeats have no effect.
     centroid = torch.cat([weight, bias.expand(-1, -1, len(BIAS_COLUMN))], dim=2)
-    if "centroid" in tables:
+    if "centroid" in tables and one.pair_linears is None:
         centroid = centroid * tables.pop("centroid")[:, 0, :, None]
     gates = _per_layer(tables, count)
     joint, offset = joint.to(dtype), offset[:, :, 0].to(dtype)
@@ -162,11 +167,66 @@ def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 
 
+ALIGNED = 8
+"""The number of coefficients per node copy is divisible by this. Fast matrix products
+need rows that are aligned to 16 bytes."""
+
+
+def encoding_table(layer: GNNAK) -> Tensor | None:
+    """Return the table of which the rows, or sums of rows, are d, [t, h], or None."""
+    first = None if layer.hop_table is None else layer.hop_table.weight
+    if layer.pair_linears is None:
+        return first
+    pairs = [weight.t() for weight in layer.pair_linears.parameters()]
+    zeros = pairs[0].new_zeros(1, pairs[0].size(1))
+    table = torch.cat([zeros if first is None else first, *pairs])
+    return pad(table, (0, 0, 0, -len(table) % ALIGNED))
+
+
+def encoding_rows(
+    layer: GNNAK, subgraphs: RootedSubgraphs, dtype: torch.dtype
+) -> Tensor:
+    """Return how the encoding d of each node copy follows from `encoding_table`.
+
+    If d is the distance alone, return row numbers, [m]: d = table[rows]. Otherwise,
+    return coefficients, [m, t], in the given dtype: d = rows @ table. The coefficients
+    are a one-hot vector of the distance (or a 1), then the other encodings of pairs,
+    then zeros.
+    """
+    table, pairs = layer.hop_table, layer.pair_linears
+    if pairs is None:
+        return subgraphs.hop if table is None else table.rows(subgraphs)
+    size, like = _num_distances(layer), next(pairs.parameters())
+
+    def compute() -> Tensor:
+        hop = subgraphs.hop
+        hop = torch.zeros_like(hop) if table is None else table.rows(subgraphs)
+        first = hop[:, None] == torch.arange(size, device=hop.device)
+        others = [pairs.rows(each, subgraphs, like) for each in pairs.encodings]
+        found = torch.cat([first.to(like.dtype), *others], dim=1)
+        return pad(found, (0, -found.size(1) % ALIGNED)).to(dtype)
+
+    key = pairs.encodings, size, dtype
+    return subgraphs.once(Tensor, compute, *key, saved=False)
+
+
+def _num_distances(layer: GNNAK) -> int:
+    return 1 if layer.hop_table is None else len(layer.hop_table.weight)
+
+
+def gate_logits(layer: GNNAK) -> dict[str, Tensor]:
+    """Return a table for each encoding, [t, c]; its gates are `sigmoid(rows @ table)`.
+
+    `rows` are the coefficients that `encoding_rows` returns.
+    """
+    with torch.autocast(next(layer.parameters()).device.type, enabled=False):
+        return _per_layer(_gate_tables([layer]), 1)[0]
+
+
 def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """Compute the gates of each encoding for all layers, stacked, [layers, t, c]."""
-    tables: list[Tensor] = [
-        layer.hop_table.weight for layer in layers if layer.hop_table is not None
-    ]
+    """Compute the gates, or `gate_logits`, of all layers, stacked, [layers, t, c]."""
+    found = map(encoding_table, layers)
+    tables: list[Tensor] = [table for table in found if table is not None]
     linears = [
         cast(HopGate, gate).linear for layer in layers for gate in layer.gates.values()
     ]
@@ -176,7 +236,12 @@ def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
     table = torch.stack(tables).repeat_interleave(each, dim=0)
     matrix = torch.stack([linear.weight for linear in linears])
     offset = torch.stack([linear.bias for linear in linears])[:, :, None]
+    pairs, first = layers[0].pair_linears is not None, _num_distances(layers[0])
+    if pairs:
+        # One of the coefficients of the first rows is 1, so add the bias there only.
+        offset = pad(offset.expand(-1, -1, first), (0, table.size(1) - first))
     # With the weights as the left factor, the gradients of the weights are contiguous.
     values = torch.baddbmm(offset, matrix, table.transpose(1, 2)).transpose(1, 2)
-    values = torch.sigmoid(values.contiguous()).unflatten(0, (len(tables), each))
+    values = values.contiguous() if pairs else torch.sigmoid(values.contiguous())
+    values = values.unflatten(0, (len(tables), each))
     return dict(zip(layers[0].gates, values.unbind(1), strict=True))

@@ -73,10 +73,12 @@ def call_all(
     gpu.norm_act_backward(h, c, k, gated)
     call_products(width, padded, gated, m, dtype)
     gpu.gate_pool(h, k, gate, index, groups)
+    gpu.gate_pool(h, k, c, None, groups)
     call_gated(h, c, gate, index, groups, key)
     call_tables(width, gated)
     pooled = rows(len(sizes), width).float()
     gpu.gate_pool_backward(pooled, h, k, gate, index, key, c)
+    gpu.gate_pool_backward(pooled, h, k, h.clone(), None, key, c)
     # As if several processes trained together.
     norm = norm_of(width).float()
     parts = norm.running_mean, norm.running_var, norm.weight, norm.bias
@@ -103,9 +105,11 @@ def call_gated(h, c, gate, index, groups, key):
     pools = [GatedPool(groups, key)] * 2
     (sums,) = gpu.gated_sums(h, [table], pools[:1], index)
     gpu.gated_sums(h, [gate, None], pools, index)
+    gpu.gated_sums(h, [c, c], pools, None)
     heads = None if gate is None else CentroidRows(sums, groups.ptr[:-1], key)
     gpu.gated_sums_backward(h, [sums, sums], [gate, table], pools, index, heads)
     gpu.gated_sums_backward(h, [sums], [gate], pools[:1], index, None)
+    gpu.gated_sums_backward(h, [sums, sums], [c, c.clone()], pools, None, heads)
 
 
 def call_tables(width, gated):

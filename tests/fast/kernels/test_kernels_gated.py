@@ -68,6 +68,24 @@ def test_gated_sums_agree_at_every_width(fast, width):
     check_sums(fast, list(rows(56, width).split(28)), both, torch.randint(28, (5,)))
 
 
+@pytest.mark.parametrize("gated", [(True, True), (False, True), (True,)])
+def test_gated_sums_agree_with_logits_of_all_rows(fast, gated):
+    both = groups_of([30, 0, 10], True)[0], groups_of([40], False)[0]
+    logits = [rows(40, 65) if each else None for each in gated]
+    values, key = rows(40, 65), torch.randint(2, (40,))
+    pools = [GatedPool(groups, key) for groups in both[: len(gated)]]
+    assert_agree(fast, "gated_sums", values, logits, pools, None)
+    grads = [rows(len(pool.groups), 65, strided=True) for pool in pools]
+    pools = [GatedPool(pool.groups, key % len(pool.groups)) for pool in pools]
+    found, wanted = (
+        kernels.gated_sums_backward(
+            values, grads, copy.deepcopy(logits), pools, None, None
+        )
+        for kernels in (fast, plain)
+    )
+    assert_same(found, wanted)
+
+
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("first", [False, True])
 def test_gated_sums_agree_with_and_without_gates(fast, first, second):
@@ -129,15 +147,22 @@ def test_half_precision_rows_are_summed_in_single_precision(fast, name):
     torch.testing.assert_close(found.double(), wanted, rtol=1e-2, atol=1e-2)
 
 
+LOGITS = 0
+
+
 def check_pool(
     fast, sizes, width, gated=None, shuffled=True, of_batch=True, padding=None
 ):
-    """Compare forward and backward pass, with `gated` rows of the gate's table."""
+    """Compare forward and backward pass, with `gated` rows of the gate's table.
+
+    If `gated` is `LOGITS`, the gate has a row of logits for each row of z.
+    """
     sizes = sizes if padding is None else [*sizes, 0]
     groups, key = groups_of(sizes, shuffled, padding or 0)
     count = len(key)
     z, index = rows(count, width, strided=True), torch.randint(gated or 1, (count,))
-    gate = None if gated is None else rows(gated, width, strided=True)
+    gate = None if gated is None else rows(gated or count, width, strided=bool(gated))
+    index = None if gated == LOGITS else index
     real = None if padding is None else torch.tensor(count - padding)
     k = constants(z, of_batch, real)
     assert_agree(fast, "gate_pool", z, k, gate, index, groups)
@@ -145,21 +170,22 @@ def check_pool(
     if padding is not None:
         grad[-1] = 0
     ours, theirs = (rows(count, width, strided=True) for _ in range(2))
-    found = fast.gate_pool_backward(grad, z, k, gate, index, key, ours)
     wanted = plain.gate_pool_backward(grad, z, k, gate, index, key, theirs)
+    found = fast.gate_pool_backward(grad, z, k, gate, index, key, ours)
     assert_same((*found, ours), (*wanted, theirs))
     assert (found[2] is None) == (gate is None)
 
 
 @pytest.mark.parametrize("case", GROUPS)
 @pytest.mark.parametrize("shuffled", [False, True])
-@pytest.mark.parametrize("gated", [None, 4])
+@pytest.mark.parametrize("gated", [None, 4, LOGITS])
 def test_gate_pool_agrees(fast, case, shuffled, gated):
     check_pool(fast, GROUPS[case], 5, gated, shuffled)
 
 
 @pytest.mark.parametrize(
-    ("width", "gated"), [*((width, 1) for width in WIDTHS), (5, 28), (65, 28)]
+    ("width", "gated"),
+    [*((width, 1) for width in WIDTHS), (5, 28), (65, 28), (65, LOGITS)],
 )
 def test_gate_pool_agrees_at_every_width(fast, width, gated):
     check_pool(fast, [3, 0, 2], width, gated)
@@ -167,13 +193,14 @@ def test_gate_pool_agrees_at_every_width(fast, width, gated):
 
 @pytest.mark.parametrize("of_batch", [False, True])
 @pytest.mark.parametrize("padding", [None, 0, 90])
-@pytest.mark.parametrize("gated", [None, 4])
+@pytest.mark.parametrize("gated", [None, 4, LOGITS])
 def test_gate_pool_agrees_in_many_parts(few_parts, fast, of_batch, padding, gated):
     check_pool(fast, [40, 3] * 5, 5, gated, of_batch=of_batch, padding=padding)
 
 
-def test_gate_pool_agrees_on_one_real_row(fast):
-    check_pool(fast, [1], 5, 4, padding=40)
+@pytest.mark.parametrize("gated", [4, LOGITS])
+def test_gate_pool_agrees_on_one_real_row(fast, gated):
+    check_pool(fast, [1], 5, gated, padding=40)
 
 
 @pytest.mark.parametrize("name", ["gin-ak+", "two blocks", "gin-ak, no projection"])

@@ -9,7 +9,8 @@ from gnnak.fast.layers.layer import can_fuse
 from gnnak.nn.base.convs import gine
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.norm import BatchNorm
-from gnnak.subgraphs import egonets
+from gnnak.subgraphs import EgoNets, WithEncodings, structural_encodings
+from gnnak.typing import LAYER_PAIRS
 from tests.fast.backends import fused_everywhere, num_fused_layers
 from tests.loading.test_padding import NEAR, assert_same_on_padded, padded_and_plain
 from tests.models.zoo import small_network
@@ -35,6 +36,25 @@ LAYERS = {
     },
 }
 """By name, the options of `make_layer`."""
+GATED = LayerOptions(mlp_layers=1, gate_centroid=True)
+PAIR_LAYERS = {
+    "rrwp": {"pairs": ("distance", "rrwp")},
+    "all pairs": {"pairs": LAYER_PAIRS},
+    "resistance without the distance": {"pairs": ("resistance",)},
+    "pairs, gated centroid": {"pairs": ("distance-counts",), "options": GATED},
+    "pairs, gated centroid, no projection": {
+        "pairs": ("distance", "resistance"),
+        "options": GATED,
+        "out": CHANNELS + HOPS,
+    },
+    "pairs, two blocks": {
+        "pairs": ("rrwp", "resistance"),
+        "options": LayerOptions(mlp_layers=2, gate_centroid=True),
+    },
+    "pairs, mean pooling": {"pairs": LAYER_PAIRS, "reduce": "mean"},
+    "pairs, no subgraph": {"pairs": LAYER_PAIRS, "encodings": ("centroid", "context")},
+}
+"""As `LAYERS`, but with more encodings of pairs than the distance."""
 
 
 def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **options):
@@ -62,11 +82,18 @@ def randomize(module: nn.Module) -> None:
                 norm.running_var.uniform_(0.5, 2)
 
 
+def extractor(num_hops=2, pairs=LAYER_PAIRS):
+    return WithEncodings(EgoNets(num_hops), structural_encodings(pairs))
+
+
 def inputs(edge_index, num_nodes, hop_channels=HOPS, num_hops=2):
-    """Return random node states, the egonets, and random edge states, in float64."""
+    """Return random node states, the egonets, and random edge states, in float64.
+
+    The egonets have all encodings of pairs.
+    """
     edge_attr = torch.randn(edge_index.size(1), CHANNELS + hop_channels).double()
     x = torch.randn(num_nodes, CHANNELS).double()
-    return x, egonets(edge_index, num_nodes, num_hops), edge_attr
+    return x, extractor(num_hops)(edge_index, num_nodes), edge_attr
 
 
 def random_graph(num_nodes=12, num_edges=40):
@@ -94,7 +121,8 @@ def assert_padding_is_ignored(
 ) -> None:
     """Compare a fused network on padded batches with a plain one without padding."""
     used: list[str] = []
-    items, unpadded = padded_and_plain(name.endswith("-s"), NEAR)
+    near = extractor(NEAR.num_hops, options.get("pairs", ()))
+    items, unpadded = padded_and_plain(name.endswith("-s"), near)
     network, reference = (small_network(name, **options).train() for _ in range(2))
     randomize(network)
     reference.load_state_dict(network.state_dict())

@@ -3,14 +3,19 @@
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from gnnak import EgoNets, LayerOptions, SubgraphDrop
+from gnnak import LayerOptions, SubgraphDrop
+from gnnak.subgraphs import extract
 from gnnak.testing import small_graphs
+from gnnak.typing import LAYER_PAIRS
 from tests.fast.backends import assert_fused_equals_plain, num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
     LAYERS,
+    PAIR_LAYERS,
     assert_padding_is_ignored,
+    extractor,
     hops_of,
     inputs,
     make_layer,
@@ -32,14 +37,15 @@ def sample(subgraphs, edge_index):
 
 @TRAINING
 @pytest.mark.parametrize("kind", ["all", "sampled", "some roots"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", LAYERS | PAIR_LAYERS)
 def test_fused_layer_matches_plain(fused_operations, name, kind, training):
-    options, (edge_index, nodes) = LAYERS[name], random_graph()
+    options, (edge_index, nodes) = (LAYERS | PAIR_LAYERS)[name], random_graph()
     x, subgraphs, edge_attr = inputs(edge_index, nodes, **hops_of(options))
     if kind == "sampled":
         subgraphs = sample(subgraphs, edge_index)
     if kind == "some roots":
-        subgraphs = EgoNets(2)(edge_index, nodes, roots=torch.tensor([7, 2, 11, 3]))
+        roots = torch.tensor([7, 2, 11, 3])
+        subgraphs = extract(extractor(), edge_index, nodes, roots=roots)
     layer = make_layer(**options).train(training)
     assert_fused_equals_plain(layer, x, subgraphs, edge_attr, close=1e-9)
     assert num_fused_layers(fused_operations) == 1
@@ -58,11 +64,14 @@ def test_fused_layer_matches_plain_with_norms_in_evaluation(fused_operations, pa
 
 
 @TRAINING
+@pytest.mark.parametrize("pairs", [("distance",), LAYER_PAIRS], ids=len)
 @pytest.mark.parametrize("name", list(small_graphs()))
-def test_fused_layer_matches_plain_on_corner_cases(fused_operations, name, training):
+def test_fused_layer_matches_plain_on_corner_cases(
+    fused_operations, name, pairs, training
+):
     graph = small_graphs()[name]
     x, subgraphs, edge_attr = inputs(graph.edge_index, graph.num_nodes)
-    layer = make_layer(convs=2).train(training)
+    layer = make_layer(convs=2, pairs=pairs).train(training)
     assert_fused_equals_plain(layer, x, subgraphs, edge_attr, close=1e-9)
     assert bool(num_fused_layers(fused_operations)) == (subgraphs.num_copies > 1)
 
@@ -72,11 +81,15 @@ def test_fused_layer_matches_plain_on_corner_cases(fused_operations, name, train
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(graph=graphs(max_nodes=7))
-def test_fused_layer_matches_plain_on_any_graph(fused_operations, graph):
+@given(
+    graph=graphs(max_nodes=7),
+    pairs=st.lists(st.sampled_from(LAYER_PAIRS), min_size=1, unique=True),
+)
+def test_fused_layer_matches_plain_on_any_graph(fused_operations, graph, pairs):
     edge_index, nodes = graph
     x, subgraphs, edge_attr = inputs(edge_index, nodes)
-    layer = make_layer(convs=2)
+    options = LayerOptions(mlp_layers=1, gate_centroid=True)
+    layer = make_layer(convs=2, options=options, pairs=pairs)
     for training in (True, False):
         given = (x, subgraphs, edge_attr)
         assert_fused_equals_plain(layer.train(training), *given, close=1e-9)

@@ -12,6 +12,7 @@ from gnnak.nn.base.pna import PNAStarConv
 from tests.fast.backends import num_fused_layers, path
 from tests.fast.layers.fused_layers import (
     LAYERS,
+    PAIR_LAYERS,
     hops_of,
     inputs,
     make_layer,
@@ -22,11 +23,15 @@ from tests.models.zoo import molecule_batch, small_network
 
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 
-CASES = LAYERS | {
-    "two convs, two blocks": {"convs": 2, "options": LayerOptions(mlp_layers=2)},
-    "gcn": {"conv": gcn},
-    "pna*": {"conv": lambda width: PNAStarConv(width, width)},
-}
+CASES = (
+    LAYERS
+    | PAIR_LAYERS
+    | {
+        "two convs, two blocks": {"convs": 2, "options": LayerOptions(mlp_layers=2)},
+        "gcn": {"conv": gcn},
+        "pna*": {"conv": lambda width: PNAStarConv(width, width)},
+    }
+)
 """By name, the options of `make_layer`."""
 
 

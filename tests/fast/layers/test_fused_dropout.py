@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gnnak import LayerOptions
+from gnnak.typing import LAYER_PAIRS
 from tests.fast.backends import assert_fused_equals_plain, num_fused_layers, outcome
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
@@ -45,6 +46,18 @@ def masks(monkeypatch):
 def test_dropout_matches_plain(fused_operations, masks, base, layer, mlp_layers, convs):
     options = LayerOptions(mlp_layers=mlp_layers, gate_centroid=True, dropout=layer)
     module = make_layer(convs=convs, dropout=base, options=options)
+    given, found = inputs(*random_graph()), []
+    for fused in (True, False):
+        masks()
+        found.append(outcome(module, *given, fused=fused))
+    assert_same(*found)
+    assert num_fused_layers(fused_operations) == 1
+
+
+@pytest.mark.parametrize("mlp_layers", [1, 2])
+def test_dropout_with_pairs_matches_plain(fused_operations, masks, mlp_layers):
+    options = LayerOptions(mlp_layers=mlp_layers, gate_centroid=True, dropout=0.4)
+    module = make_layer(dropout=0.2, options=options, pairs=LAYER_PAIRS)
     given, found = inputs(*random_graph()), []
     for fused in (True, False):
         masks()

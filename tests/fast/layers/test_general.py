@@ -9,10 +9,12 @@ from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, EgoNets, SubgraphDrop, uplift
 from gnnak.fast.layers.convs import HOOKS
+from gnnak.typing import LAYER_PAIRS
 from tests.fast.backends import (
     assert_fused_equals_plain,
     assert_second_derivatives_equal,
 )
+from tests.fast.layers.fused_layers import extractor
 
 CONVS = {
     "GINE": lambda: pyg.GINEConv(nn.Linear(6, 6)),
@@ -30,6 +32,8 @@ OPTIONS = {
     "gated centroid": {"gate_centroid": True},
     "no hops": {"hop_channels": 0},
     "one encoding": {"encodings": ("context",)},
+    "pairs": {"pairs": LAYER_PAIRS, "gate_centroid": True},
+    "pairs, one encoding": {"pairs": ("rrwp",), "encodings": ("context",)},
 }
 
 
@@ -57,11 +61,10 @@ def test_uplifted_convs_equal_those_in_plain_pytorch(fused_operations, name):
 @pytest.mark.parametrize("pairs", [("distance", "rrwp"), ("distance-counts",)])
 @pytest.mark.parametrize("name", ["GINE", "GIN", "GCN", "SAGE"])
 def test_convs_with_pairs_equal_plain_pytorch(fused_operations, name, pairs):
-    """Only the convs are fused, since gates are no tables with a row per hop."""
     given = uplifted(name, pairs=pairs)
     assert_fused_equals_plain(*given)
     assert fused_operations.count("embed") == 1
-    assert fused_operations.count("encode") == 0
+    assert fused_operations.count("encode") == 1
 
 
 @pytest.mark.parametrize("hop", ["concat", "add"])
@@ -72,7 +75,7 @@ def test_options_of_a_layer_equal_plain_pytorch(fused_operations, options, hop):
     conv = pyg.GINEConv(nn.Linear(6 + 16 * concat, 6), edge_dim=3)
     layer = GNNAK(conv, 6, 6, hop=hop, mlp_layers=0, **options).double()
     e = torch.randn(edge_index.size(1), 3).double()
-    given = torch.randn(12, 6).double(), EgoNets(2)(edge_index, 12), e
+    given = torch.randn(12, 6).double(), extractor()(edge_index, 12), e
     assert_fused_equals_plain(layer, *given)
     assert {"embed", "encode"} <= set(fused_operations)
 
@@ -88,6 +91,23 @@ def test_sampled_subgraphs_equal_those_in_plain_pytorch(fused_operations):
 @pytest.mark.parametrize("name", CONVS)
 def test_gradients_can_be_differentiated_again(fused_operations, name):
     assert_second_derivatives_equal(*uplifted(name))
+
+
+@pytest.mark.parametrize("pairs", [("distance", "rrwp"), ("resistance",)])
+@pytest.mark.parametrize("name", ["GINE", "GCN"])
+def test_gradients_with_pairs_can_be_differentiated_again(
+    fused_operations, name, pairs
+):
+    assert_second_derivatives_equal(*uplifted(name, pairs=pairs))
+
+
+@pytest.mark.parametrize("part", ["gates", "pair_linears"])
+def test_hooks_on_gates_and_on_encodings_of_pairs_are_called(fused_operations, part):
+    net, *given = uplifted("GIN", pairs=LAYER_PAIRS)
+    for module in getattr(net.layer, part).modules():
+        module.register_forward_hook(lambda module, given, out: 2 * out)
+    assert_fused_equals_plain(net, *given)
+    assert not {"embed", "encode"} & set(fused_operations)
 
 
 class Doubled(pyg.GINConv):
@@ -129,14 +149,15 @@ def test_the_names_of_all_hooks_of_a_conv_are_known():
     assert found == {*HOOKS, "_forward_hooks", "_forward_pre_hooks"}
 
 
+@pytest.mark.parametrize("pairs", [("distance",), ("distance", "rrwp")], ids="+".join)
 @pytest.mark.parametrize("gate_centroid", [False, True])
 @pytest.mark.parametrize("name", ["GINE", "GIN", "GCN", "SAGE"])
 def test_bf16_autocast_is_close_to_full_precision(
-    fused_operations, name, gate_centroid
+    fused_operations, name, gate_centroid, pairs
 ):
     torch.manual_seed(0)
     given = [x.float() if x.is_floating_point() else x for x in uplifted(name)[1:]]
-    net = uplift(CONVS[name](), num_hops=2, gate_centroid=gate_centroid)
+    net = uplift(CONVS[name](), num_hops=2, gate_centroid=gate_centroid, pairs=pairs)
     found, wanted = copy.deepcopy(net), net(*given)
     wanted.square().mean().backward()
     with torch.autocast("cpu", torch.bfloat16):

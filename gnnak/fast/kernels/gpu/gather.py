@@ -192,7 +192,7 @@ def gated_sums(
     values: Tensor,
     tables: Sequence[Tensor | None],
     pools: Sequence[GatedPool],
-    rows: Tensor,
+    rows: Tensor | None,
 ) -> list[Tensor]:
     width = values.size(1)
     outs = [values.new_empty(len(pool.groups), width) for pool in pools]
@@ -201,13 +201,14 @@ def gated_sums(
     _gated_sums[(max(most, 1), cdiv(width, wide_columns(width)), len(pools))](
         values,
         *(values if table is None else table for table in gates),
-        rows,
+        groups[0].ptr if rows is None else rows,
         *(each.ptr for each in groups),
         *(each.ptr if each.order is None else each.order for each in groups),
         outs[0], outs[-1],
         *map(len, groups),
         width,
         *(table is not None for table in gates),
+        rows is not None,
         *(each.order is not None for each in groups),
         wide_columns(width), num_warps=1,
     )  # fmt: skip
@@ -218,23 +219,35 @@ def gated_sums(
 def _gated_sums(
     values, table, table_2, rows, ptr, ptr_2, order, order_2, out, out_2, size, size_2,
     width,
-    GATED: tl.constexpr, GATED_2: tl.constexpr, ORDERED: tl.constexpr,
-    ORDERED_2: tl.constexpr, C: tl.constexpr,
+    GATED: tl.constexpr, GATED_2: tl.constexpr, TABLE: tl.constexpr,
+    ORDERED: tl.constexpr, ORDERED_2: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """Sum one group of the first pool, or of the second if `program_id(2)` is 1."""
     if tl.program_id(2) == 0:
-        sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
+        sum_group(
+            values, table, rows, ptr, order, out, size, width, GATED, TABLE, ORDERED, C
+        )
     else:
         sum_group(
-            values, table_2, rows, ptr_2, order_2, out_2, size_2, width, GATED_2,
+            values, table_2, rows, ptr_2, order_2, out_2, size_2, width, GATED_2, TABLE,
             ORDERED_2, C,
         )  # fmt: skip
 
 
 @triton.jit
+def load_gate(gate, stride, entry, column, shown, TABLE: tl.constexpr):
+    """Load gates from rows of a table; without `TABLE`, from rows of logits."""
+    place = entry.to(tl.int64) * stride + column
+    value = widened(tl.load(gate + place, mask=shown, other=0.0))
+    if TABLE:
+        return value
+    return 1 / (1 + tl.exp(-value))
+
+
+@triton.jit
 def sum_group(
     values, table, rows, ptr, order, out, size, width,
-    GATED: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
+    GATED: tl.constexpr, TABLE: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """Multiply the rows of one group by their gates, add them, and store the sum."""
     group = tl.program_id(0)
@@ -244,17 +257,17 @@ def sum_group(
     k = tl.load(ptr + group, mask=live, other=0)
     end = tl.load(ptr + group + 1, mask=live, other=0)
     entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
-    hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
+    hop = load_index(rows, entry, (k < end) & GATED, TABLE)
     total = widened(tl.zeros([C], dtype=out.dtype.element_ty))
     # Load a row, then the indices of the next row, and only then add: the latencies of
     # the loads overlap.
     while k < end:
         value = widened(tl.load(values + entry * width + column, inside, 0.0))
         if GATED:
-            value *= widened(tl.load(table + hop * width + column, inside, 0.0))
+            value *= load_gate(table, width, hop, column, inside, TABLE)
         k += 1
         entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
-        hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
+        hop = load_index(rows, entry, (k < end) & GATED, TABLE)
         total += value
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
 
@@ -264,25 +277,29 @@ def gated_sums_backward(
     grads: Sequence[Tensor],
     tables: Sequence[Tensor | None],
     pools: Sequence[GatedPool],
-    rows: Tensor,
+    rows: Tensor | None,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     (m, width), out = values.shape, torch.empty_like(values)
-    gates = (tables[0], tables[-1])
+    gates, key = (tables[0], tables[-1]), pools[0].key
     _gated_rows[tiles(m, BLOCK, width)](
-        grads[0], grads[-1], grads[0].stride(0), grads[-1].stride(0),
+        values, grads[0], grads[-1], grads[0].stride(0), grads[-1].stride(0),
         *(values if table is None else table for table in gates),
-        pools[0].key, pools[-1].key, rows,
+        key, pools[-1].key,
+        key if rows is None else rows,
         values if centroids is None else centroids.values,
         width if centroids is None else centroids.values.stride(0),
-        rows if centroids is None else centroids.centroid,
-        rows if centroids is None else centroids.subgraph,
+        key if centroids is None else centroids.centroid,
+        key if centroids is None else centroids.subgraph,
         out, m, width,
         *(table is not None for table in gates),
+        rows is not None,
         len(pools) == 2,
         centroids is not None,
         BLOCK, columns(width),
     )  # fmt: skip
+    if rows is None:
+        return out, list(tables)
     parts_of = zip(grads, tables, pools, strict=True)
     gated = [(grad, table, p.key) for grad, table, p in parts_of if table is not None]
     found = iter(_table_grads(values, gated, rows) if gated else ())
@@ -307,36 +324,47 @@ def _table_grads(
 
 
 @triton.jit
-def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return the gradient of each row's group, times the gate of the row if `GATED`."""
+def gate_term(
+    values, grad, stride, table, key, row, entry, there, column, shown, width,
+    GATED: tl.constexpr, TABLE: tl.constexpr,
+):  # fmt: skip
+    """Return the gradient of each row's group, times the gate of the row if `GATED`.
+
+    Without `TABLE`, also overwrite the logits of the gates with their gradients.
+    """
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]
     back = widened(tl.load(grad + place, mask=shown, other=0.0))
     if GATED:
-        place = entry.to(tl.int64)[:, None] * width + column[None, :]
-        return back * widened(tl.load(table + place, mask=shown, other=0.0))
+        share = load_gate(table, width, entry[:, None], column[None, :], shown, TABLE)
+        if not TABLE:
+            place = entry[:, None] * width + column[None, :]
+            value = widened(tl.load(values + place, mask=shown, other=0.0))
+            tl.store(table + place, back * value * share * (1 - share), mask=shown)
+        back *= share
     return back
 
 
 @for_all_sizes
 def _gated_rows(
-    grad, grad_2, stride, stride_2, table, table_2, key, key_2, rows, at_centroid,
-    stride_3, centroid, subgraph, out, m, width,
-    GATED: tl.constexpr, GATED_2: tl.constexpr, TWO: tl.constexpr,
+    values, grad, grad_2, stride, stride_2, table, table_2, key, key_2, rows,
+    at_centroid, stride_3, centroid, subgraph, out, m, width,
+    GATED: tl.constexpr, GATED_2: tl.constexpr, TABLE: tl.constexpr, TWO: tl.constexpr,
     CENTROIDS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there, inside = row < m, column < width
     shown = there[:, None] & inside[None, :]
-    entry = tl.load(rows + row, mask=there, other=0)
+    entry = load_index(rows, row.to(tl.int64), there, TABLE)
     total = gate_term(
-        grad, stride, table, key, row, entry, there, column, shown, width, GATED
-    )
+        values, grad, stride, table, key, row, entry, there, column, shown, width,
+        GATED, TABLE,
+    )  # fmt: skip
     if TWO:
         total += gate_term(
-            grad_2, stride_2, table_2, key_2, row, entry, there, column, shown, width,
-            GATED_2,
+            values, grad_2, stride_2, table_2, key_2, row, entry, there, column, shown,
+            width, GATED_2, TABLE,
         )  # fmt: skip
     if CENTROIDS:
         of = tl.load(subgraph + row, mask=there, other=0).to(tl.int64)
@@ -383,7 +411,11 @@ def _gated_tables(
 
 
 def gate_pool(
-    z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
+    z: Tensor,
+    k: NormConstants,
+    gate: Tensor | None,
+    rows: Tensor | None,
+    groups: Groups,
 ) -> Tensor:
     width = z.size(1)
     out = z.new_empty(len(groups), width, dtype=sum_dtype(z))
@@ -391,10 +423,12 @@ def gate_pool(
         z, z.stride(0), k.scale, k.shift,
         z if gate is None else gate,
         0 if gate is None else gate.stride(0),
-        rows, groups.ptr,
+        groups.ptr if rows is None else rows,
+        groups.ptr,
         groups.ptr if groups.order is None else groups.order,
         out, len(groups), width,
         gate is not None,
+        rows is not None,
         groups.order is not None,
         wide_columns(width), num_warps=1,
     )  # fmt: skip
@@ -404,7 +438,7 @@ def gate_pool(
 @for_all_sizes
 def _gate_pool(
     z, stride, scale, shift, gate, gate_stride, rows, ptr, order, out, size, width,
-    GATED: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
+    GATED: tl.constexpr, TABLE: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -427,14 +461,10 @@ def _gate_pool(
         value = tl.maximum(value * scale_ + shift_, 0.0)
         value_2 = tl.maximum(value_2 * scale_ + shift_, 0.0)
         if GATED:
-            entry = tl.load(rows + copy).to(tl.int64)
-            entry_2 = tl.load(rows + copy_2, mask=k + 1 < end, other=0).to(tl.int64)
-            value *= tl.load(
-                gate + entry * gate_stride + column, mask=inside, other=0.0
-            )
-            value_2 *= tl.load(
-                gate + entry_2 * gate_stride + column, mask=both, other=0.0
-            )
+            entry = load_index(rows, copy, k < end, TABLE)
+            entry_2 = load_index(rows, copy_2, k + 1 < end, TABLE)
+            value *= load_gate(gate, gate_stride, entry, column, inside, TABLE)
+            value_2 *= load_gate(gate, gate_stride, entry_2, column, both, TABLE)
         k += 2
         copy = load_index(order, k, k < end, ORDERED)
         copy_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
@@ -447,49 +477,50 @@ def gate_pool_backward(
     z: Tensor,
     k: NormConstants,
     gate: Tensor | None,
-    rows: Tensor,
+    rows: Tensor | None,
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     copies, width = z.shape
     count, steps = parts(copies)
-    gated, padded = gate is not None, k.real is not None
-    size = 0 if gate is None else gate.size(0)
+    gated, table, padded = gate is not None, rows is not None, k.real is not None
+    size = gate.size(0) if gate is not None and table else 0
     partial = z.new_empty(count, 2 + size, width, dtype=sum_dtype(z))
     shared = (
         grad, grad.stride(0), z, z.stride(0), *k[:4],
         z if gate is None else gate,
         0 if gate is None else gate.stride(0),
-        rows, key,
+        key if rows is None else rows,
+        key,
         k.real if padded else z,
     )  # fmt: skip
     _pool_sums[(count, cdiv(width, columns(width)))](
-        *shared, partial, copies, width, steps, size, gated, padded,
+        *shared, partial, copies, width, steps, size, gated, table, padded,
         max(16, next_power_of_2(size)), SUMMED, columns(width),
     )  # fmt: skip
     sums = add_up(partial)
     _pool_to_rows[tiles(copies, BLOCK, width)](
         *shared, sums_of_all(sums, k),
         z if k.total is None else k.total,
-        into, into.stride(0), copies, width, gated, k.of_batch, padded,
+        into, into.stride(0), copies, width, gated, table, k.of_batch, padded,
         k.total is not None,
         BLOCK, columns(width),
     )  # fmt: skip
-    return sums[1], sums[0], sums[2:] if gated else None
+    return sums[1], sums[0], sums[2:] if gated and table else gate
 
 
 @for_all_sizes
 def _pool_sums(
     grad, grad_stride, z, stride, scale, shift, mean, rstd, gate, gate_stride, rows,
     key, real, partial, copies, width, steps, size,
-    GATED: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
-    C: tl.constexpr,
+    GATED: tl.constexpr, TABLE: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr,
+    BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """Add up what one block of rows contributes to the gradients of norm and gate."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
-    entry = tl.arange(0, SIZE)
+    slot = tl.arange(0, SIZE)
     last = tl.load(real).to(tl.int32) if PADDED else copies
     scale_ = load_columns(scale, column, inside)
     shift_ = load_columns(shift, column, inside)
@@ -510,13 +541,14 @@ def _pool_sums(
         back = tl.load(grad + place, mask=shown, other=0.0)
         y = tl.maximum(value * scale_ + shift_, 0.0)
         if GATED:
-            of = tl.load(rows + copy, mask=there, other=0).to(tl.int64)
-            one_hot = (of[None, :] == entry[:, None]).to(value.dtype)
-            share = tl.where(shown, back * y, 0.0)
-            product = tl.dot(one_hot, share, input_precision="ieee")
-            of_gate += product.to(of_gate.dtype)
-            place = of[:, None] * gate_stride + column[None, :]
-            back *= tl.load(gate + place, mask=shown, other=0.0)
+            entry = load_index(rows, copy.to(tl.int64), there, TABLE)
+            if TABLE:
+                one_hot = (entry[None, :] == slot[:, None]).to(value.dtype)
+                share = tl.where(shown, back * y, 0.0)
+                product = tl.dot(one_hot, share, input_precision="ieee")
+                of_gate += product.to(of_gate.dtype)
+            entry, at = entry[:, None], column[None, :]
+            back *= load_gate(gate, gate_stride, entry, at, shown, TABLE)
         back = tl.where(y > 0, back, 0.0)
         sum_grad += tl.sum(back, axis=0)
         sum_grad_normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
@@ -524,9 +556,9 @@ def _pool_sums(
     base = partial + part * (2 + size) * width
     tl.store(base + column, sum_grad, mask=inside)
     tl.store(base + width + column, sum_grad_normed, mask=inside)
-    if GATED:
-        place = (2 + entry)[:, None] * width + column[None, :]
-        shown = (entry < size)[:, None] & inside[None, :]
+    if GATED and TABLE:
+        place = (2 + slot)[:, None] * width + column[None, :]
+        shown = (slot < size)[:, None] & inside[None, :]
         tl.store(base + place, of_gate, mask=shown)
 
 
@@ -534,10 +566,13 @@ def _pool_sums(
 def _pool_to_rows(
     grad, grad_stride, z, stride, scale, shift, mean, rstd, gate, gate_stride, rows,
     key, real, sums, total, into, into_stride, copies, width,
-    GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
-    SYNCED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+    GATED: tl.constexpr, TABLE: tl.constexpr, OF_BATCH: tl.constexpr,
+    PADDED: tl.constexpr, SYNCED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of the gradient of `z`; `sums` has gradients of norm and gate."""
+    """Compute a tile of the gradient of `z`; `sums` has gradients of norm and gate.
+
+    Without `TABLE`, also overwrite a tile of `gate` with its gradient.
+    """
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -551,11 +586,17 @@ def _pool_to_rows(
     group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
     place = group[:, None] * grad_stride + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
+    everywhere = (copy < copies)[:, None] & inside[None, :]
+    y = tl.maximum(value * scale_ + shift_, 0.0)
     if GATED:
-        of = tl.load(rows + copy, mask=there, other=0).to(tl.int64)
-        place = of[:, None] * gate_stride + column[None, :]
-        back *= tl.load(gate + place, mask=shown, other=0.0)
-    back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+        entry = load_index(rows, copy.to(tl.int64), there, TABLE)[:, None]
+        share = load_gate(gate, gate_stride, entry, column[None, :], shown, TABLE)
+        if not TABLE:
+            of_logit = tl.where(shown, back * y * share * (1 - share), 0.0)
+            place = entry * gate_stride + column[None, :]
+            tl.store(gate + place, of_logit, mask=everywhere)
+        back *= share
+    back = tl.where(y > 0, back, 0.0)
     if OF_BATCH:
         count = tl.load(total).to(tl.int32) if SYNCED else last
         correction = norm_correction(
@@ -565,5 +606,4 @@ def _pool_to_rows(
             correction = tl.where(count > 1, correction, 0.0)
         back -= correction
     place = copy.to(tl.int64)[:, None] * into_stride + column[None, :]
-    everywhere = (copy < copies)[:, None] & inside[None, :]
     tl.store(into + place, tl.where(shown, scale_ * back, 0.0), mask=everywhere)

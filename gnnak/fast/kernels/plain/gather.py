@@ -72,14 +72,29 @@ def gated_sums(
     values: Tensor,
     tables: Sequence[Tensor | None],
     pools: Sequence[GatedPool],
-    rows: Tensor,
+    rows: Tensor | None,
 ) -> list[Tensor]:
-    """For each pool, sum `table[rows] * values` over each group, [groups, c]."""
+    """For each pool, sum `gates_of_copies * values` over each group, [groups, c]."""
     gated = [
-        values if table is None else table.index_select(0, rows) * values
+        values if table is None else gates_of_copies(table, rows) * values
         for table in tables
     ]
     return [sum_by(each, pool.groups) for each, pool in zip(gated, pools, strict=True)]
+
+
+def gates_of_copies(gate: Tensor, rows: Tensor | None) -> Tensor:
+    """Return the gates of node copies, [m, c]: rows of the table `gate`, [t, c].
+
+    If `rows` is None, `gate` has the logits of the gates, [m, c].
+    """
+    return torch.sigmoid(gate) if rows is None else gate.index_select(0, rows)
+
+
+def gate_grad(share: Tensor, grad: Tensor, gate: Tensor, rows: Tensor | None) -> Tensor:
+    """Return the gradient of `gate` from that of `share = gates_of_copies`, [m, c]."""
+    if rows is None:
+        return grad * share * (1 - share)
+    return table_sum(grad, rows, gate.size(0))
 
 
 def gated_sums_backward(
@@ -87,17 +102,21 @@ def gated_sums_backward(
     grads: Sequence[Tensor],
     tables: Sequence[Tensor | None],
     pools: Sequence[GatedPool],
-    rows: Tensor,
+    rows: Tensor | None,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values`, plus `centroids` if given, and of `tables`."""
+    """Return the gradients of `values`, plus `centroids` if given, and of `tables`.
+
+    If `rows` is None, Triton overwrites `tables`, the logits, with their gradients.
+    """
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []
     for grad, table, pool in zip(grads, tables, pools, strict=True):
         back, of_table = grad.index_select(0, pool.key), None
         if table is not None:
-            of_table = table_sum(back * values, rows, table.size(0)).to(table.dtype)
-            back = table.index_select(0, rows) * back
+            share = gates_of_copies(table, rows)
+            of_table = gate_grad(share, back * values, table, rows).to(table.dtype)
+            back = share * back
         of_tables.append(of_table)
         total += back
     if centroids is not None:

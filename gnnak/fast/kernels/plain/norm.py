@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gnnak.fast.kernels.plain.gather import sum_by, table_sum
+from gnnak.fast.kernels.plain.gather import gate_grad, gates_of_copies, sum_by
 from gnnak.fast.kernels.records import BIAS_COLUMN, CentroidRows, Moments, NormConstants
 from gnnak.nn.norm import batch_constants, norm_gradients, real_mask
 from gnnak.subgraphs.groups import Groups
@@ -100,12 +100,16 @@ def norm_backward(
 
 
 def gate_pool(
-    z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
+    z: Tensor,
+    k: NormConstants,
+    gate: Tensor | None,
+    rows: Tensor | None,
+    groups: Groups,
 ) -> Tensor:
-    """Sum `gate[rows] * ReLU(scale z + shift)` over each group, [groups, c]."""
+    """Sum `gates_of_copies * ReLU(scale z + shift)` over each group, [groups, c]."""
     y = torch.relu(z * k.scale + k.shift)
     if gate is not None:
-        y = y * gate.index_select(0, rows)
+        y = y * gates_of_copies(gate, rows)
     return sum_by(y, groups)
 
 
@@ -114,16 +118,20 @@ def gate_pool_backward(
     z: Tensor,
     k: NormConstants,
     gate: Tensor | None,
-    rows: Tensor,
+    rows: Tensor | None,
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Write z's gradient to `into`; return those of norm weight, norm bias and gate."""
+    """Write z's gradient to `into`; return those of norm weight, norm bias and gate.
+
+    If `rows` is None, Triton overwrites `gate`, the logits, with its gradient.
+    """
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
-        grad_gate = table_sum(back * y, rows, gate.size(0))
-        back = back * gate.index_select(0, rows)
+        share = gates_of_copies(gate, rows)
+        grad_gate = gate_grad(share, back * y, gate, rows)
+        back = back * share
     grad_z, grad_weight, grad_bias = norm_backward(back * (y > 0), z, k)
     into.copy_(grad_z)
     return grad_weight, grad_bias, grad_gate
