@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,11 +31,11 @@ from gnnak.fast.layers.parts import (
     has_hooks,
     index_of,
     lift,
-    sums_grad,
+    table_grad,
     with_unit_stride,
 )
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
-from gnnak.fast.layers.weights import encoding_rows, encoding_table, gate_logits
+from gnnak.fast.layers.weights import encoding_rows, encoding_table, logit_tables
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import HopGate, HopTable, PairLinears, scaled_to_all
 from gnnak.nn.uplift import GNNAK
@@ -70,10 +70,10 @@ def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
     """Return, for each encoding with gates, its gates at all hops, [t, c].
 
-    If the layer reads more encodings of pairs than the distance, return `gate_logits`.
+    If the layer reads more encodings of pairs than the distance, return `logit_tables`.
     """
     if layer.pair_linears is not None:
-        return gate_logits(layer)
+        return logit_tables(layer)
     known = _gates.get()
     if known is not None and layer in known:
         return known[layer]
@@ -331,7 +331,7 @@ class _GatedPools(torch.autograd.Function):
         )
         if index is None:
             of_gates = [
-                None if grad is None else sums_grad(grad, rows, table.dtype)
+                None if grad is None else table_grad(grad, rows, table.dtype)
                 for grad, table in zip(of_gates, tables, strict=True)
             ]
         return grad_states, None, None, None, *of_gates
@@ -399,12 +399,16 @@ def is_small(table: HopTable | None) -> bool:
 
 def has_usual_encodings(layer: GNNAK) -> bool:
     """Return whether kernels can replace the modules of encodings d and of gates."""
-    if layer.pair_linears is None:
+    pairs, gates = layer.pair_linears, layer.gates
+    if pairs is None:
         return is_small(layer.hop_table)
-    parts = [*layer.pair_linears.modules(), *layer.gates.modules()]
     known = {PairLinears, HopGate, nn.Linear, nn.ModuleDict}
-    usual = all(type(part) in known and not has_hooks(part) for part in parts)
-    return usual and is_small(layer.hop_table)
+    for part in (*pairs.modules(), *gates.modules()):
+        if type(part) not in known or has_hooks(part) or "forward" in vars(part):
+            return False
+    biased = all(cast(HopGate, gate).linear.bias is not None for gate in gates.values())
+    unbiased = all(linear.bias is None for linear in pairs.linears.values())
+    return biased and unbiased and is_small(layer.hop_table)
 
 
 def can_fuse_pools(
@@ -431,7 +435,8 @@ def pooled_encodings(
     tables, used = [gates.get(name) for name in names], [pools[name] for name in names]
     sums, roots = gated_pools(emb, tables, rows, used, subgraphs)
     encodings: dict[Encoding, Tensor] = dict(zip(names, sums, strict=True))
-    encodings["centroid"] = gated_roots(roots, gates, rows, subgraphs)
+    roots = gated_roots(roots, gates, rows, subgraphs).to(roots.dtype)
+    encodings["centroid"] = roots
     return reduced(layer, encodings, subgraphs, context_reduce)
 
 
@@ -443,7 +448,7 @@ def gated_roots(
     if gate is None:
         return roots
     if rows.dim() == 1:
-        return roots * gate[0].to(roots.dtype)
+        return roots * gate[0]
     rows = rows.index_select(0, subgraphs.centroid)
     return roots * torch.sigmoid(rows @ gate.to(rows.dtype))
 

@@ -30,7 +30,7 @@ from gnnak.fast.layers.parts import (
     index_of,
     recompute_function,
     saved_or_recomputed,
-    sums_grad,
+    table_grad,
     to_save,
     with_unit_stride,
 )
@@ -549,7 +549,7 @@ class _GatePools(torch.autograd.Function):
                 into,
             )
             if grad_gate is not None and index is None:
-                grad_gate = sums_grad(grad_gate, rows, gate.dtype)
+                grad_gate = table_grad(grad_gate, rows, gate.dtype)
             grad_gates.append(grad_gate)
             grad_norms += of_norm
         return grad_z, None, None, None, None, *grad_gates, *grad_norms

@@ -289,7 +289,7 @@ def index_of(rows: Tensor) -> Tensor | None:
     return rows if rows.dim() == 1 else None
 
 
-def sums_grad(grad: Tensor, rows: Tensor, dtype: torch.dtype) -> Tensor:
+def table_grad(grad: Tensor, rows: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the gradient of a table from that of `rows @ table`, [m, c]."""
     return (rows.t() @ grad.to(rows.dtype)).to(dtype)
 
@@ -323,7 +323,7 @@ class _Lift(torch.autograd.Function):
         if ctx.size is not None:
             tail = grad[:, ctx.begin :]
             if rows.dim() == 2:
-                grad_table = sums_grad(tail, rows, of_table)
+                grad_table = table_grad(tail, rows, of_table)
             else:
                 grad_table = kernels.table_sum(tail, rows, ctx.size, of_table)
         return grad_x, grad_table, None, None, None, None

@@ -85,8 +85,8 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: the joint Linear's bias, W b, or None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """Maps encodings to their gates for each distance, [t, c], or to `gate_logits`. The
-    gates of the centroid encoding are missing if they are multiplied into the field
+    """Maps encodings to their gates for each distance, [t, c], or to `logit_tables`.
+    The gates of the centroid encoding are missing if they are multiplied into the field
     `centroid`."""
     centroid: Tensor | None
     """[c, w + 4]: the matrix [P, b, b, b, b]. It maps the state s of a root, with
@@ -177,7 +177,8 @@ def encoding_table(layer: GNNAK) -> Tensor | None:
     first = None if layer.hop_table is None else layer.hop_table.weight
     if layer.pair_linears is None:
         return first
-    pairs = [weight.t() for weight in layer.pair_linears.parameters()]
+    linears = layer.pair_linears.linears.values()
+    pairs = [cast(nn.Linear, linear).weight.t() for linear in linears]
     zeros = pairs[0].new_zeros(1, pairs[0].size(1))
     table = torch.cat([zeros if first is None else first, *pairs])
     return pad(table, (0, 0, 0, -len(table) % ALIGNED))
@@ -186,7 +187,7 @@ def encoding_table(layer: GNNAK) -> Tensor | None:
 def encoding_rows(
     layer: GNNAK, subgraphs: RootedSubgraphs, dtype: torch.dtype
 ) -> Tensor:
-    """Return how the encoding d of each node copy follows from `encoding_table`.
+    """Return the row numbers or the coefficients that give d from `encoding_table`.
 
     If d is the distance alone, return row numbers, [m]: d = table[rows]. Otherwise,
     return coefficients, [m, t], in the given dtype: d = rows @ table. The coefficients
@@ -214,7 +215,7 @@ def _num_distances(layer: GNNAK) -> int:
     return 1 if layer.hop_table is None else len(layer.hop_table.weight)
 
 
-def gate_logits(layer: GNNAK) -> dict[str, Tensor]:
+def logit_tables(layer: GNNAK) -> dict[str, Tensor]:
     """Return a table for each encoding, [t, c]; its gates are `sigmoid(rows @ table)`.
 
     `rows` are the coefficients that `encoding_rows` returns.
@@ -224,7 +225,7 @@ def gate_logits(layer: GNNAK) -> dict[str, Tensor]:
 
 
 def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """Compute the gates, or `gate_logits`, of all layers, stacked, [layers, t, c]."""
+    """Compute the gates, or `logit_tables`, of all layers, stacked, [layers, t, c]."""
     found = map(encoding_table, layers)
     tables: list[Tensor] = [table for table in found if table is not None]
     linears = [

@@ -101,11 +101,37 @@ def test_gradients_with_pairs_can_be_differentiated_again(
     assert_second_derivatives_equal(*uplifted(name, pairs=pairs))
 
 
-@pytest.mark.parametrize("part", ["gates", "pair_linears"])
-def test_hooks_on_gates_and_on_encodings_of_pairs_are_called(fused_operations, part):
-    net, *given = uplifted("GIN", pairs=LAYER_PAIRS)
-    for module in getattr(net.layer, part).modules():
+def with_hooks(modules):
+    for module in modules.modules():
         module.register_forward_hook(lambda module, given, out: 2 * out)
+
+
+def with_other_linear(part, name, bias):
+    old = getattr(part, name)
+    size = old.in_features, old.out_features
+    setattr(part, name, nn.Linear(*size, bias=bias).double())
+
+
+CHANGES = {
+    "hooks on gates": lambda layer: with_hooks(layer.gates),
+    "hooks on encodings": lambda layer: with_hooks(layer.pair_linears),
+    "a gate without a bias": lambda layer: with_other_linear(
+        layer.gates["context"], "linear", bias=False
+    ),
+    "an encoding with a bias": lambda layer: with_other_linear(
+        layer.pair_linears.linears, "rrwp", bias=True
+    ),
+    "a replaced method": lambda layer: setattr(
+        layer.gates["context"], "forward", torch.ones_like
+    ),
+}
+"""By name, functions that change a layer so that its encodings are not fused."""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_gates_and_encodings_of_pairs_are_not_fused(fused_operations, name):
+    net, *given = uplifted("GIN", pairs=LAYER_PAIRS, hop_channels=6)
+    CHANGES[name](net.layer)
     assert_fused_equals_plain(net, *given)
     assert not {"embed", "encode"} & set(fused_operations)
 

@@ -586,14 +586,15 @@ def _pool_to_rows(
     group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
     place = group[:, None] * grad_stride + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
-    everywhere = (copy < copies)[:, None] & inside[None, :]
-    y = tl.maximum(value * scale_ + shift_, 0.0)
+    y = value * scale_ + shift_
     if GATED:
         entry = load_index(rows, copy.to(tl.int64), there, TABLE)[:, None]
         share = load_gate(gate, gate_stride, entry, column[None, :], shown, TABLE)
         if not TABLE:
-            of_logit = tl.where(shown, back * y * share * (1 - share), 0.0)
+            product = back * y * share * (1 - share)
+            of_logit = tl.where(shown & (y > 0), product, 0.0)
             place = entry * gate_stride + column[None, :]
+            everywhere = (copy < copies)[:, None] & inside[None, :]
             tl.store(gate + place, of_logit, mask=everywhere)
         back *= share
     back = tl.where(y > 0, back, 0.0)
@@ -606,4 +607,5 @@ def _pool_to_rows(
             correction = tl.where(count > 1, correction, 0.0)
         back -= correction
     place = copy.to(tl.int64)[:, None] * into_stride + column[None, :]
+    everywhere = (copy < copies)[:, None] & inside[None, :]
     tl.store(into + place, tl.where(shown, scale_ * back, 0.0), mask=everywhere)
