@@ -68,7 +68,7 @@ LAYERS = {
 }
 """By name, functions that build a layer from its width and the option `whole`."""
 SLOW = pytest.mark.skipif(
-    interprets_triton(), reason="Triton's interpreter is slow, and runs one network"
+    interprets_triton(), reason="Triton's interpreter is slow, and runs few cases"
 )
 NETWORKS = pytest.mark.parametrize(
     "name",
@@ -111,7 +111,7 @@ def test_fused_layer_matches_plain_on_corner_cases(fused_operations, name):
 
 
 @settings(
-    max_examples=15,
+    max_examples=2 if interprets_triton() else 15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -125,7 +125,7 @@ def test_fused_layer_matches_plain_on_any_graph(fused_operations, graph):
 
 
 @NETWORKS
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", [pytest.param(False, marks=SLOW), True])
 def test_fused_network_matches_plain(fused_operations, name, recompute):
     found = []
     for fused in (True, False):
@@ -149,6 +149,7 @@ def test_fused_network_ignores_padding(name):
     assert used.count("update_copies") == 2 * len(items)
 
 
+@SLOW
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("name", LAYERS)
 def test_layer_ignores_padding_outside_of_a_network(fused_operations, name, fused):
@@ -300,6 +301,7 @@ def test_norms_that_count_other_rows_are_not_fused(fused_operations):
     assert "update_copies" not in fused_operations
 
 
+@SLOW
 @NETWORKS
 def test_networks_in_evaluation_fuse_messages(fused_operations, name):
     assert_fused_equals_plain(small_network(name).eval(), molecule_batch())
@@ -307,6 +309,7 @@ def test_networks_in_evaluation_fuse_messages(fused_operations, name):
     assert fused_operations.count("pass_across") == 2
 
 
+@SLOW
 def test_networks_without_norms_are_not_fused(fused_operations):
     net = small_network("l2fgnn-gin", family=FamilyOptions(norm="none")).train()
     assert_fused_equals_plain(net, molecule_batch())
