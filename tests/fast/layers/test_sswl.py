@@ -139,6 +139,7 @@ def test_fused_network_matches_plain(fused_operations, name, recompute):
     assert fused_operations.count("update_copies") == 2
 
 
+@SLOW
 @NETWORKS
 def test_fused_network_ignores_padding(name):
     used: list[str] = []
