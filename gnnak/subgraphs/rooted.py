@@ -282,7 +282,7 @@ class RootedSubgraphs(Compact):
             compute: Computes the value.
             options: Options of the value; with `kind`, they are the key of the cache.
             saved: Whether deep copies and pickles contain the value. Pass False for a
-                value that holds only tensors of this object.
+                value that is computed quickly, or holds only tensors of this object.
         """
         cache = self.derived.others
         if not saved and not torch.compiler.is_compiling():
